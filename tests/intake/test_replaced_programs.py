@@ -1,16 +1,12 @@
-"""Commands of a script that may replace or remove the program `vllm`, so that the release is not certain."""
+"""Commands of a script that may change the files of vLLM or Python, so that the release is not certain."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pytest
 
 from policy.intake.command.launcher import find_server
 from policy.intake.command.vllm_command import ServerCommand
-
-if TYPE_CHECKING:
-    from policy.intake.command_line import Installation
+from policy.intake.command_line import Installation
 
 FOLDER = "/usr/lib/python3.12/dist-packages"
 
@@ -59,6 +55,88 @@ def test_a_command_that_may_replace_the_program_makes_the_release_uncertain(comm
 )
 def test_a_command_that_leaves_the_program_does_not(command: str) -> None:
     assert installation(f"{command}; vllm serve m") is None
+
+
+PACKAGES = "/usr/local/lib/python3.12/dist-packages"
+MODULE = "python3 -m vllm.entrypoints.openai.api_server --model m"
+FOUND = "$(python3 -c 'import vllm,os;print(os.path.dirname(vllm.__file__))')"
+CHANGED = "may replace or remove the vLLM of the image before the start"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(f"sed -i s/a/b/ {PACKAGES}/vllm/envs.py; SERVE", f"patch -p1 -d {PACKAGES} < /p/x.patch; SERVE"),
+        *(f"cd {PACKAGES} && git apply /p/x && SERVE", f"cd {PACKAGES}; git apply /p/x; cd /; SERVE"),
+        *(f"cp /p/envs.py {PACKAGES}/vllm/; SERVE", f"cp /p/envs.py {FOUND}/; SERVE"),
+        *(f"D={FOUND}; cp /p/envs.py $D/; SERVE", f"D={FOUND}; F=$D/envs.py; sed -i s/a/b/ $F; SERVE"),
+        *(f"mv /p/envs.py {PACKAGES}/vllm/; SERVE", f"ln -sf /p/envs.py {PACKAGES}/vllm/envs.py; SERVE"),
+        *(f"install /p/x {PACKAGES}/vllm/envs.py; SERVE", f"rsync -a /p/ {PACKAGES}/; SERVE"),
+        *(f"cp -t {PACKAGES} /p/x; SERVE", f"cp --target-directory={PACKAGES} /p/x; SERVE"),
+        *(f"dd of={PACKAGES}/vllm/envs.py if=/p/x; SERVE", f"tar -xf /p/x.tar -C {PACKAGES}; SERVE"),
+        *(f"unzip /p/x.zip -d {PACKAGES}; SERVE", f"curl -o {PACKAGES}/vllm/envs.py http://x; SERVE"),
+        *(f"curl -o{PACKAGES}/x.py http://x; SERVE", f"wget -O {PACKAGES}/vllm/envs.py http://x; SERVE"),
+        *(
+            f"find {PACKAGES} -name '*.py' -exec sed -i s/a/b/ {{}} +; SERVE",
+            f"find {PACKAGES} -name x.py | xargs sed -i s/a/b/; SERVE",
+            f"find {PACKAGES} -name x.py | while read f; do sed -i s/a/b/ $f; done; SERVE",
+            f"for f in {PACKAGES}/vllm/*.py; do sed -i s/a/b/ $f; done; SERVE",
+            f"awk '{{print > \"{PACKAGES}/x.pth\"}}' /p/x; SERVE",
+        ),
+        *(f"cat /p/x | sudo tee {PACKAGES}/vllm/envs.py; SERVE", f"echo x > {PACKAGES}/sitecustomize.py; SERVE"),
+        *(f"echo x > {PACKAGES}/x.pth; SERVE", f"echo x >> {PACKAGES}/vllm/__init__.py; SERVE"),
+        *(f"> {PACKAGES}/x.pth; SERVE", f"set -x > {PACKAGES}/x.pth; SERVE", f"A=$(x) > {PACKAGES}/x.pth; SERVE"),
+        *("echo x > /usr/local/bin/vllm; SERVE", "cp /p/vllm /usr/local/bin/; SERVE"),
+        *("cd /usr/local/bin && curl -O http://x/vllm; SERVE", "cd /usr/local/lib; mv x python3.12/os.py; SERVE"),
+        *("cp -r /p/vllm ~/.local/lib/python3.12/site-packages/; SERVE", f"mount --bind /p {PACKAGES}; SERVE"),
+        *("dpkg -i /p/x.deb; SERVE", "apt-get install -y ./x.deb; SERVE", "echo x > /etc/ld.so.preload; SERVE"),
+        *(f"sh -c 'cp /p/envs.py {PACKAGES}/vllm/'; SERVE", f"export P={PACKAGES}; sh -c 'cp /p/x $P'; SERVE"),
+        *(f"X=$(cp /p/x {PACKAGES}/vllm); SERVE", f"echo $(command cp /p/x {PACKAGES}/vllm); SERVE"),
+        *(f"echo $(sed -i s/a/b/ {PACKAGES}/vllm/envs.py); SERVE", f"echo `cp /p/x {PACKAGES}`; SERVE"),
+        *(f"python3 -c \"open('{PACKAGES}/x.pth', 'w')\"; SERVE", f"cp /p/x {PACKAGES} & SERVE"),
+        *(f"while SERVE; do cp /p/x {PACKAGES}; done", f"cp /p/x {PACKAGES}; bash -c 'SERVE'"),
+        *("curl -o /tmp/vllm http://x && chmod +x /tmp/vllm; /tmp/SERVE", "wget http://x/vllm; ./SERVE"),
+        *("cp /p/vllm /tmp; /tmp/SERVE", f"cp /p/python3 /tmp/; /tmp/{MODULE}", "echo x > /tmp/vllm; /tmp/SERVE"),
+        *(f"git clone http://x/vllm /src && cd /src && {MODULE}", f"git clone http://x/vllm.git; cd vllm; {MODULE}"),
+        *(f"git clone http://x/y /src; bash -c 'cd /src/y && {MODULE}'", f"mv /p/vllm .; {MODULE}"),
+        *(f"cp -r /p/vllm /src/; cd /src; {MODULE}", f"cp /p/envs.py /src/vllm/; cd /src; {MODULE}"),
+    ],
+)
+def test_any_program_that_may_change_a_place_that_the_engine_is_loaded_from_counts(script: str) -> None:
+    found = installation(script.replace("SERVE", "vllm serve m"))
+    assert found is not None
+    assert found.version is None
+    assert found.cause.endswith(CHANGED)
+
+
+def test_a_change_after_an_installation_makes_its_version_the_likely_one() -> None:
+    found = installation(f"pip install vllm==0.33.0; sed -i s/a/b/ {PACKAGES}/vllm/envs.py; vllm serve m")
+    assert found == Installation(None, f"`sed` {CHANGED}", likely="0.33.0")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(f"cat {PACKAGES}/vllm/version.py; SERVE", f"ls {PACKAGES} > /tmp/x; SERVE", f"test -d {PACKAGES}; SERVE"),
+        *(f"grep -r x {PACKAGES} 2>/dev/null; SERVE", f"find {PACKAGES} -name x | head; SERVE"),
+        *(f"find {PACKAGES} -name x | xargs -n 1 grep y; SERVE", f"sed -n 1,3p {PACKAGES}/vllm/x; SERVE"),
+        *(f"awk '/x/' {PACKAGES}/vllm/version.py; SERVE", f"D={FOUND}; ls $D; grep x $D/envs.py; SERVE"),
+        *(f"export LD_LIBRARY_PATH={PACKAGES}/nvidia/nccl/lib:$LD_LIBRARY_PATH; SERVE", f"cd {PACKAGES}; ls; SERVE"),
+        *("V=$(python3 -c 'import vllm; print(vllm.__version__)'); echo $V; SERVE", "pip show vllm | grep V; SERVE"),
+        *("L=$(pip show vllm | grep Location | cut -d: -f2); ls $L; SERVE", "echo $(command -v vllm); SERVE"),
+        *(f"cp {PACKAGES}/vllm/x /tmp/x; SERVE", f"ln -s {PACKAGES}/nvidia/nccl/lib/x.so /usr/lib/x.so; SERVE"),
+        *("curl http://x/dist-packages/y -o /tmp/y; SERVE", "wget -O /models/x.pth http://x; SERVE"),
+        *("dpkg -l; SERVE", "chmod +x /tmp/vllm; /tmp/SERVE", f"cd /app && {MODULE}", f"mkdir /app; cd /app; {MODULE}"),
+        *(
+            f"cd /src; git clone http://x/y; cd -; {MODULE}",
+            "cp /tmp/vllm /x; /tmp/SERVE",
+            "huggingface-cli download m; SERVE",
+        ),
+        *(f"VLLM=1 ray start --head; {MODULE}", f"cd {'x' * 2000}; cp x y; SERVE", f"cp x {'y' * 2000}; SERVE"),
+    ],
+)
+def test_a_program_that_only_reads_such_a_place_does_not_count(script: str) -> None:
+    assert installation(script.replace("SERVE", "vllm serve m")) is None
 
 
 def test_a_replacement_after_the_start_does_not_matter() -> None:

@@ -1,53 +1,256 @@
-"""Commands of a script that may replace or remove the program `vllm` or its package, by their files or as a package.
+"""Commands of a script that may change the files of vLLM or Python before a server starts.
 
-Not here: what pip and the like install (`installation`).
+Every program counts that is not known only to read, if a word of it or a file of its output names a place from which
+Python or a shell loads the engine. Not here: what pip and the like install (`installation`).
 """
 
 from __future__ import annotations
 
 import re
+from posixpath import basename, dirname, join, normpath
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.programs import VLLM_NAME
+from msgspec import Struct
+
+from policy.intake.command.programs import PYTHON, SHELLS, VLLM_NAME
+from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-FILES: Final = re.compile(r"(?:of=)?(?:.*/)?s?bin/vllm|.*(?:site|dist)-packages/vllm(?:[/-].*)?", re.DOTALL)
-"""Matches the file of the program `vllm`, and those of its package."""
-FOUND: Final = re.compile(r"(?:which|command\s{1,9}-v|type\s{1,9}-[pP])\s{1,9}vllm(?![\w-])")
-"""Matches a substitution that gives the file of the program: `$(which vllm)`."""
-CHANGE_ANY: Final = frozenset({"mv", "patch", "rm", "sed", "shred", "tee", "truncate", "unlink"})
-"""Programs that change or remove each file that is named."""
-CHANGE_LAST: Final = frozenset({"cp", "dd", "install", "link", "ln", "rsync", "scp"})
-"""Programs that write the last file that is named."""
+    from policy.intake.command.script_commands import Command
+    from policy.intake.command.vllm_command import ServerCommand
+
+PACKAGES: Final = re.compile(r"(?<![\w-])(?:(?:site|dist)-packages|lib(?:64)?/python3[0-9.]{0,8}(?=/|$))(?![\w-])")
+"""Matches a folder of Python's libraries within a path or a text."""
+FILES: Final = re.compile(
+    rf"{PACKAGES.pattern}|(?<!\w)(?:site|user)customize\.py|/etc/ld\.so\.preload|(?<!\w)s?bin/vllm(?![\w-])"
+)
+"""Matches a place from which Python or a shell loads the engine within a path or a text."""
+LOCATES: Final = re.compile(
+    r"__(?:file|path)__|find_spec|getsitepackages|getusersitepackages|(?:pure|plat)lib|pip[0-9.]{0,8}\s{1,9}show(?!\w)"
+    r"|(?:which|command\s{1,9}-v|type\s{1,9}-[pP])\s{1,9}vllm(?![\w-])"
+)
+"""Matches what gives such a place: `vllm.__file__`, `$(which vllm)`."""
+READERS: Final = frozenset(
+    [
+        *("cat", "head", "tail", "less", "more", "nl", "od", "xxd", "strings", "jq", "sort", "uniq", "cut", "tr", "wc"),
+        *("echo", "printf", "logger", "grep", "egrep", "fgrep", "zgrep", "pgrep", "pkill", "kill", "diff", "cmp"),
+        *("ls", "tree", "du", "df", "stat", "file", "ldd", "ldconfig", "which", "whereis", "type", "hash", "readlink"),
+        *("realpath", "dirname", "basename", "md5sum", "sha1sum", "sha256sum", "id", "whoami", "hostname", "uname"),
+        *("date", "sleep", "wait", "test", "[", "[[", "((", "true", "false", ":", "nvidia-smi", "rocm-smi", "free"),
+        *("export", "declare", "typeset", "local", "readonly", "unset", "set", "shift", "trap", "read", "exit"),
+        *("return", "ulimit", "pwd", "cd", "chdir", "pushd", "popd", "mkdir", "chmod", "chown", "ps", "printenv"),
+        *("for", "select", "case", "esac", "done", "fi", "in", "break", "continue", "let", "vllm"),
+    ]
+)
+"""Programs and shell commands that leave the content of the files that they name as it is."""
+CHANGE_LAST: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
+"""Programs that write only the last file that is named, unless an option names the folder."""
+FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
+"""Matches the beginning of an option that names the folder: `-t`, `-rt`, `--target-directory`."""
 PACKAGE_MANAGERS: Final = frozenset(
     {"apk", "apt", "apt-get", "aptitude", "dnf", "dpkg", "microdnf", "rpm", "yum", "zypper"}
 )
 QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
 """What follows the name of a package manager that changes nothing."""
+PACKAGE_FILES: Final = (".deb", ".rpm", ".apk")
+FIND_ACTIONS: Final = ("-exec", "-ok", "-delete", "-fls", "-fprint")
 PREFIXES: Final = frozenset({"command", "exec", "nice", "nohup", "sudo"})
 """Programs that run the one after them."""
+FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
+"""Shell commands that change the working folder to their last argument."""
+PROGRAM_FOLDER: Final = re.compile(r"(?:.*/)?s?bin/?", re.DOTALL)
+PROGRAM: Final = re.compile(rf"vllm|{PYTHON.pattern}")
+REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)")
+ASSIGNED: Final = re.compile(r"(?:^|(?<=[\s;&|({]))([A-Za-z_][A-Za-z0-9_]*+)\+?=")
+STARTED: Final = re.compile(r"[`;&|\n(][ \t]*+([^\s`;&|()]{0,256}+)")
+"""Matches the beginning of a command in a substitution."""
+SHOWS: Final = re.compile(
+    r"(?<![\w./-])(?:[\w./-]{0,256}?(?:python[0-9.]{0,8}\s{1,9}-m\s{1,9})?pip[0-9.]{0,8}\s{1,9}show(?!\w)"
+    r"|command\s{1,9}-[vV](?!\w))"
+    r"|[0-9&]?>{1,2}\s?(?:/dev/null|&[12])"
+)
+"""Matches what changes nothing within a substitution."""
+PRINTS: Final = re.compile(
+    r"""\s*+(?:(?:import|from)\s[\w., ]++[;\s]*+|print\((?:[\w.]++(?!\s*[\w(.])|['"\[\]\s,)]"""
+    r"""|(?:[\w.]{0,64}?dirname|[\w.]{0,64}?version|[\w.]{0,64}?find_spec|[\w.]{0,64}?getsitepackages)\()++[;\s]*+)++"""
+)
+"""Matches code of Python that imports and prints, and calls no other functions."""
+CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}-c\s{1,9}(?:'([^']*+)'|"([^"]*+)")""")
+CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
+"""Matches what may let a program that mostly reads change a file."""
+INSTALLER: Final = re.compile(r"pip[0-9.]*|pipx|uv|conda|mamba|micromamba|pixi|poetry")
+MAX_PATH: Final = 1024
+"""The length above which a relative path is not resolved."""
 
 
-def replacement(words: Sequence[str]) -> Installation | None:
-    """What a command may do to the vLLM of the image; None if it certainly leaves its files as they are."""
-    at = next((at for at, word in enumerate(words) if word not in PREFIXES), len(words) - 1)
-    program, arguments = words[at].rpartition("/")[2], words[at + 1 :]
-    if program in PACKAGE_MANAGERS:
-        is_named = any(VLLM_NAME.search(word) is not None for word in arguments)
-        is_changed = is_named and QUERIES.isdisjoint(arguments[:1])
-    elif program in CHANGE_ANY:
-        is_edit = program != "sed" or any(word.startswith(("-i", "--in-place")) for word in arguments)
-        is_changed = is_edit and any(map(_is_vllm, arguments))
-    else:
-        is_changed = program in CHANGE_LAST and any(map(_is_vllm, arguments[-1:]))
-    if not is_changed:
-        return None
-    return Installation(None, f"{quoted(program)} may replace or remove the vLLM of the image before the start")
+class ReplacedFiles(Struct):
+    """What the commands of a script so far may have changed of the files that start and make up vLLM."""
+
+    folder: str = ""
+    """The working folder, relative to the first one unless it is known."""
+    replaced: Installation | None = None
+    _written: dict[str, str] = {}
+    """The paths that commands may write, with their programs."""
+    _packages: dict[str, str] = {}
+    """The folders in which commands may write something named vllm, with the programs."""
+    _names: set[str] = set()
+    """The variables with values that are not known and may name a place that counts."""
+    _is_listed: bool = False
+    """Whether a command may list such places for another one, as before `|`."""
+
+    def read(self, command: Command) -> None:
+        """Note what a command may change."""
+        words = command.words
+        at = next((at for at, word in enumerate(words) if word not in PREFIXES), len(words) - 1)
+        program, arguments = words[at].rpartition("/")[2], words[at + 1 :]
+        targets = [*command.outputs]
+        if not _only_reads(program, arguments):
+            targets += self._targets(program, arguments, command)
+        if not any(INSTALLER.fullmatch(basename(word)) for word in words[: at + 3]):  # which names packages
+            for target in targets:
+                self._write(program, target)
+        is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
+        if program == "xargs" and self._is_listed:
+            started = next((word for word in arguments if word[:1] not in {"-", "{"} and not word.isdecimal()), "cat")
+            is_changed = basename(started) not in READERS
+        if is_changed or (targets and PACKAGES.search(self.folder) is not None and program not in READERS):
+            self.replaced = self.replaced or _replaced(program)
+        is_named = any(map(self._names_place, arguments))
+        if program in {":", "for"} and is_named:
+            self._names.update(arguments[:1] if program == "for" else ASSIGNED.findall(arguments[0]))
+        elif program == "read" and self._is_listed:
+            self._names.update(arguments)
+        self._is_listed = self._is_listed or (is_named and command.is_masked)
+        if program in FOLDER_CHANGING:
+            self.folder = "" if words[-1] == "-" else self._resolved(words[-1])
+
+    def before(self, server: ServerCommand) -> Installation | None:
+        """Why the vLLM of a server may be changed by the commands before it; None if they leave it as it is."""
+        folder = self.folder
+        for each in server.folders:
+            folder = _joined(folder, each)
+        programs = [_joined(folder, each) for each in server.programs if "/" in each]
+        changed = next((self._written[each] for each in programs if each in self._written), None)
+        if changed is None and (server.module or server.is_dynamo):
+            changed = self._packages.get(folder)
+            above = folder
+            while changed is None and above not in {"", "/"}:
+                changed, above = self._written.get(above), dirname(above)
+        return self.replaced if changed is None else self.replaced or _replaced(changed)
+
+    def _targets(self, program: str, arguments: Sequence[str], command: Command) -> Iterator[str]:
+        """The words of a command that may name what it changes."""
+        if program in PACKAGE_MANAGERS:
+            is_named = any(VLLM_NAME.search(word) is not None or word.endswith(PACKAGE_FILES) for word in arguments)
+            if is_named and QUERIES.isdisjoint(arguments[:1]):
+                self.replaced = self.replaced or _replaced(program)
+        if program in SHELLS or program == "eval":
+            texts = [word for word in arguments if not word.startswith("-")]
+            if any(
+                _names_files(command.env.get(name) or "") for word in texts for name in set(REFERENCE.findall(word))
+            ):
+                self.replaced = self.replaced or _replaced(program)
+            yield from (part for word in texts for part in (word, *word.split()))
+            return
+        is_last = program in CHANGE_LAST and not any(map(FOLDER_OPTION.match, arguments))
+        names = [basename(word) for word in arguments[:-1]] if is_last or program == "mv" else []
+        for word in arguments[-1:] if is_last else arguments:
+            option, equals, value = word.partition("=")
+            if program == "dd" and option == "if":
+                continue
+            yield value if equals and value else word
+            if "://" in word or program == "git":
+                yield basename(word).removesuffix(".git")
+            elif word[:1] == "-" and word[1:2] not in {"", "-"}:
+                yield word[2:]
+            elif PROGRAM_FOLDER.fullmatch(word) is not None:
+                names = [basename(each) for each in arguments]
+            yield from (join(word, name) for name in (names if len(word) < MAX_PATH else ()) if PROGRAM.fullmatch(name))
+
+    def _write(self, program: str, target: str) -> None:
+        """Note that a program may write a path."""
+        if not target or target.startswith("-") or len(target) > MAX_PATH:
+            return
+        path = self._resolved(target)
+        self._written.setdefault(path, program)
+        above, found, _ = f"/{path}/".partition("/vllm/")
+        if found:
+            self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
+
+    def _is_loaded(self, target: str) -> bool:
+        """Whether a target may name a place from which the engine is loaded."""
+        if "://" in target:
+            return False
+        return self._names_place(target) or FILES.search(self._resolved(target)) is not None
+
+    def _names_place(self, word: str) -> bool:
+        """Whether a text names such a place, or a variable that may."""
+        return _names_files(word) or not self._names.isdisjoint(REFERENCE.findall(word))
+
+    def _resolved(self, path: str) -> str:
+        return _joined(self.folder, path)
 
 
-def _is_vllm(word: str) -> bool:
-    return FILES.fullmatch(word) is not None or FOUND.search(word) is not None
+def _joined(folder: str, path: str) -> str:
+    """A path in a folder without `.` and `..`; long ones stay as they are."""
+    if len(path) > MAX_PATH or len(folder) > MAX_PATH:
+        return path
+    found = normpath(join(folder, path))
+    return "" if found == "." else found
+
+
+def _only_reads(program: str, arguments: Sequence[str]) -> bool:
+    """Whether a program certainly leaves the content of the files that its arguments name as it is."""
+    if program == "sed":
+        return not any(word.startswith(("-i", "--i")) or (word[:1] == "-" and "i" in word) for word in arguments)
+    if program == "find":
+        return not any(word.startswith(FIND_ACTIONS) for word in arguments)
+    if program in {"awk", "gawk", "mawk"}:
+        return not any(mark in word for word in arguments for mark in (">", "system", "|"))
+    if PYTHON.fullmatch(program) is not None and arguments[:1] == ["-c"]:
+        return PRINTS.fullmatch("".join(arguments[1:2])) is not None
+    return program in READERS
+
+
+def _names_files(text: str) -> bool:
+    return FILES.search(text) is not None or LOCATES.search(text) is not None
+
+
+def names_changed_files(written: str, located: set[str]) -> bool:
+    """Whether a statement that only sets variables names a place from which the engine is loaded.
+
+    If it does, its variables are added to those that are ``located`` there.
+    """
+    if not ("$" in written or "`" in written):
+        return False
+    if not _names_files(written) and located.isdisjoint(REFERENCE.findall(written)):
+        return False
+    located.update(ASSIGNED.findall(written))
+    return True
+
+
+def _runs_change(text: str) -> bool:
+    """Whether a substitution in a text names such a place, and runs more than programs that only read."""
+    if type(text) is not Unknown or not ("$(" in text or "`" in text) or not _names_files(text):
+        return False
+    rest = SHOWS.sub("cat", CODE.sub(_shown_code, text))
+    return CHANGES.search(rest) is not None or not _all_read(
+        found.rpartition("/")[2] for found in STARTED.findall(rest)
+    )
+
+
+def _all_read(programs: Iterable[str]) -> bool:
+    return all(not program or program in READERS or program in {"sed", "awk", "find"} for program in programs)
+
+
+def _shown_code(code: re.Match[str]) -> str:
+    return "cat" if PRINTS.fullmatch(code[1] or code[2] or "") is not None else code[0]
+
+
+def _replaced(program: str) -> Installation:
+    changing = "a substitution or redirection" if program == ":" else quoted(program)
+    return Installation(None, f"{changing} may replace or remove the vLLM of the image before the start")

@@ -12,7 +12,7 @@ from policy.intake.command.programs import mentions_vllm
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":"})
 """The commands by which it is known that others never run; a function may have the name of one."""
@@ -43,6 +43,8 @@ class Command(Struct, frozen=True, gc=False):
     """Whether it runs at the same time as commands after it, because its list ends with `&`."""
     is_repeated: bool = False
     """Whether it may run after later commands, or several times: in a loop or a function."""
+    outputs: Sequence[str] = ()
+    """The files of its output, as written where they are not known."""
 
 
 class ScriptCommands(Struct):
@@ -53,6 +55,8 @@ class ScriptCommands(Struct):
     doubt: str = ""
     """Why the whole script may run other commands than those parsed; the first reason is kept."""
     function_names: set[str] = set()
+    located: set[str] = set()
+    """The variables whose values are not known and may name the files of vLLM or Python."""
     texts: list[str] = []
     """The words and values with a literal `$(…)` that names vLLM's server, which a shell may evaluate later."""
 
@@ -66,9 +70,13 @@ class ScriptCommands(Struct):
         unreached: str = "",
         is_masked: bool = False,
         is_repeated: bool = False,
+        outputs: Sequence[str] = (),
     ) -> None:
         """Add a command."""
-        self.commands.append(Command(words, env, writes, "", condition, unreached, is_masked, is_repeated))
+        command = Command(
+            words, env, writes, "", condition, unreached, is_masked, is_repeated=is_repeated, outputs=outputs
+        )
+        self.commands.append(command)
 
     def note_texts(self, texts: Iterable[str | None]) -> None:
         """Note those of the texts that start vLLM if a shell evaluates them: `PS4='$(vllm serve MODEL)'`."""

@@ -13,7 +13,7 @@ from policy.intake.command.installation import as_uncertain
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.pip_command import MAY_INSTALL
 from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
-from policy.intake.command.replaced_program import replacement
+from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
 from policy.messages import quoted
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import FindServer, ScriptContext, Variables
     from policy.intake.command_line import Installation
 
-FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
-"""Shell commands that change the working folder to their last argument."""
 STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
 
 
@@ -48,7 +46,7 @@ def server_in_script(
     installations = ScriptInstallations(InstallVariables(env))
     inner = context.inner()
     folders: list[str] = []
-    replaced: Installation | None = None
+    files = ReplacedFiles()
     for command in commands:
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
         if command.unreached:
@@ -66,14 +64,12 @@ def server_in_script(
         if isinstance(found, ServerCommand):
             if found.environment == IMAGES and (active := installations.active(command)) != IMAGES:
                 found = replace(found, environment=active)
-            runs_image_s = found.installation is None
-            if runs_image_s:
-                found = replace(found, installation=installations.before(found, command) or replaced)
+            if runs_image_s := found.installation is None:
+                found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
             found = replace(found, folders=(*folders, *found.folders))
             may_be_later = runs_image_s and (command.is_repeated or command.is_background)
             runs.append((found, installations.number if may_be_later else None))
-            if command.doubt:
-                doubts.append(command.doubt)
+            doubts += [command.doubt] if command.doubt else []
             continue
         if program in FOLDER_CHANGING:
             folders.append(command.words[-1])
@@ -81,17 +77,26 @@ def server_in_script(
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         installations.read(command)
-        replaced = replaced or replacement(command.words)
+        files.read(command)
     runs = [run for run in runs if not only_shows_help(run[0])] or runs[:1]
     if not runs:
         return unread
     first, number = runs[0]
     context.budget.copy(len(first.env))
-    first = replace(first, set_at=dict.fromkeys(first.env, place))
-    if number is not None and installations.number > number:  # in a loop, a function or the background: also after it
-        first = replace(first, installation=as_uncertain(first.installation or MAY_INSTALL))
+    installation = first.installation
+    if number is not None:  # in a loop, a function or the background: also after it
+        is_later = installations.number > number
+        installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
+    first = replace(first, set_at=dict.fromkeys(first.env, place), installation=installation)
     _doubt_others(first, [found for found, _ in runs], doubts, unread)
     return first
+
+
+def _changed(installation: Installation | None, changed: Installation | None) -> Installation | None:
+    """The vLLM that runs if a command installs one and another may change its files."""
+    if installation is None or installation.version is None or changed is None:
+        return installation or changed
+    return replace(changed, likely=installation.version)
 
 
 def _doubt_others(

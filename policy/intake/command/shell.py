@@ -22,6 +22,7 @@ from policy.intake.command.installation import may_install
 from policy.intake.command.parameter_expansion import ParameterExpansion
 from policy.intake.command.positional_parameters import PositionalParameters
 from policy.intake.command.programs import STARTS_VLLM
+from policy.intake.command.replaced_program import names_changed_files
 from policy.intake.command.script_commands import Command, ScriptCommands
 from policy.intake.command.script_variables import ScriptVariables, SimpleCommand
 from policy.intake.command.shell_builtins import ShellBuiltins
@@ -113,6 +114,8 @@ class _ShellReader:
         """Whether the current command has a redirection, which may fail."""
         self.writes = False
         """Whether the output of the current command goes to a file."""
+        self.outputs: list[str] = []
+        """The files of the output of the current command."""
         self.here_documents = HereDocuments(text)
         self.length = len(text)
         self.start = 0
@@ -278,8 +281,11 @@ class _ShellReader:
         words, assignments = self.command.words, self.command.assignments
         written, self.start = self.text[self.start : self.at], self.at
         writes, self.writes = self.writes, False
+        outputs, self.outputs = self.outputs, []
         texts, self.input_texts = self.input_texts, []
         if not words and not assignments:
+            if outputs:
+                self.script.add([":"], self.variables.share_environment(), outputs=outputs)
             return
         self.command.words, self.command.assignments = [], {}
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
@@ -317,9 +323,16 @@ class _ShellReader:
                 unreached=unreached,
                 is_masked=is_negated or operator in SUBSHELL_OPERATORS,
                 is_repeated=self.flow.is_repeated,
+                outputs=outputs,
             )
-        if (assignments or not is_added) and may_install(written):  # in a substitution, whose commands are not read
-            self.script.add([":", Unknown(written)], self.variables.share_environment())
+        if (assignments or not is_added) and self.is_noted(written):  # for a substitution, which is not read
+            self.script.add([":", Unknown(written)], self.variables.share_environment(), outputs=outputs)
+        elif outputs and not is_added:
+            self.script.add([":"], self.variables.share_environment(), outputs=outputs)
+
+    def is_noted(self, written: str) -> bool:
+        """Whether a statement that sets variables may install vLLM, or name its files."""
+        return may_install(written) or names_changed_files(written, self.script.located)
 
     def read_arithmetic(self) -> bool:
         """Read `((…))`; false if the bracket opens a subshell or a function, or the text may start vLLM."""
@@ -411,6 +424,9 @@ class _ShellReader:
         file = self.read_file_name()
         if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
             self.script.add([operator, file], self.variables.share_environment())
+        if ">" in operator and not file.startswith(("/dev/", "/proc/")):
+            self.budget.add_word()
+            self.outputs.append(file)
         self.writes = self.writes or (is_output and not file.startswith(("/dev/", "/proc/")))
 
     def read_here_document(self, operator: str, end: int) -> None:
