@@ -78,7 +78,8 @@ class Container(Struct, frozen=True):
     or the command may install, which counts if nothing shows a version. ``has_hidden_variables``: whether
     there may be variables whose names the manifest does not show. ``notes`` are warnings for the user. ``doubts`` says
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
-    words. ``faults`` are those of an object that cannot be read, for which it then stands.
+    words. ``faults`` are those of an object that cannot be read, for which it then stands. ``secrets`` has the values
+    that the manifest gives to names of secrets in another way than by ``env``.
     """
 
     path: str
@@ -103,6 +104,7 @@ class Container(Struct, frozen=True):
     doubts: list[str] = []
     problem: str = ""
     faults: tuple[RequestFault, ...] = ()
+    secrets: frozenset[str] = frozenset()
 
 
 class CommandLine(Struct, frozen=True):

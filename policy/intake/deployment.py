@@ -126,7 +126,8 @@ class Deployment(Struct, frozen=True):
     may get other arguments or variables than those of the manifest. ``edits`` are made to what its command says.
     ``image_env`` has the variables that the image sets. ``platform_doubt`` says why the platform of the manifest may be
     another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
-    ``release_is_assumed``: whether nothing states which release runs.
+    ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has values that the manifest gives to
+    names of secrets in another way than by ``env``.
     """
 
     args: list[str] | str
@@ -146,6 +147,7 @@ class Deployment(Struct, frozen=True):
     platform_doubt: str = ""
     omni: Omni = Omni.STARTS
     release_is_assumed: bool = False
+    secrets: frozenset[str] = frozenset()
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:

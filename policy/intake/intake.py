@@ -106,7 +106,7 @@ def derive_facts(
     faults: list[RequestFault] = []
     command = command_of(deployment, faults, f"{pointer}/args")
     texts = [deployment.args] if isinstance(deployment.args, str) else deployment.args
-    secrets = secret_values({**deployment.env, **command.env}, texts, command.secrets)
+    secrets = secret_values({**deployment.env, **command.env}, texts, command.secrets | deployment.secrets)
     try:
         if has_models(release):
             result = _derive_with_models(deployment, command, release, pointer, rules, find, faults)

@@ -162,6 +162,7 @@ def request_of(
         platform_doubt=platform_doubt,
         omni=omni,
         release_is_assumed=is_assumed,
+        secrets=container.secrets,
     )
     return replace(
         base,

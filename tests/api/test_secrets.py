@@ -642,6 +642,7 @@ WAYS: Final = (
     *(f"A={SECRET}; API_KEY=$A", f"A={SECRET}; export API_KEY=$A", f"A={SECRET}; API_KEY=${{A:0:100}}"),
     *(f"A={SECRET}; B=$A; API_KEY=${{B%x}}", f"A={SECRET}; readonly API_KEY=$A", f"A={SECRET}; declare API_KEY=$A"),
     *(f'A="API_KEY={SECRET}"; export $A', f"if true; then API_KEY=''{SECRET}; fi", f"cd /x || API_KEY=''{SECRET}"),
+    *(f"API_KEY[0]={SECRET}", f"export API_KEY[0]={SECRET}"),
     *(f"eval \"API_KEY='{SECRET}'\"", f"f() {{ API_KEY=$1; }}; f {SECRET}", f"A={SECRET} API_KEY=$A true"),
 )
 """The ways in which a value gets to a variable whose name is that of a secret, without standing behind it."""
@@ -707,6 +708,17 @@ def test_a_command_within_a_word_is_shown_up_to_what_may_be_a_secret(policy: Pol
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=False)))] == []
     assert not any(has_secret(masked(word)) for word in words)
     assert not any(has_secret(masked_message(f"no `{word}` here")) for word in words if "`" not in word)
+
+
+@pytest.mark.parametrize(
+    "reference", [f"${{API_KEY:-{SECRET}}}", f"${{HF_TOKEN-{SECRET}}}", f"${{A-${{HF_TOKEN-{SECRET}}}}}"]
+)
+def test_a_default_of_a_variable_of_compose_is_not_shown(policy: Policy, reference: str) -> None:
+    used = [[flag, reference] for flag in ("--port", "--runner", "--served-model-name", f"--{reference}")]
+    services = [{"command": ["--model", NAME, *words]} for words in (*used, [reference])]
+    services += [{"command": f"--model {NAME} --port {reference}"}, {"command": ["--model", reference]}]
+    documents = [manifest({"services": {"vllm": {"image": IMAGE, **service}}}) for service in services]
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
 
 
 @pytest.mark.parametrize(

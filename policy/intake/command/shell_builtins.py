@@ -219,6 +219,7 @@ class ShellBuiltins(Struct):
         value = word[found.end() :]
         if operator == "" and value:
             variables.assign(name, None)  # an element of an array
+            self.budget.note_value(name, value.partition("=")[2])
             return
         if exports:
             variables.export(name)

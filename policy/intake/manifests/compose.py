@@ -298,6 +298,7 @@ def _interpolate(node: ManifestNode, draft: EngineDraft) -> Interpolation | None
     except InterpolationError as error:
         node.fault(f"{error}; {REMEDY}")
         return None
+    draft.secrets |= found.secrets
     for name, assumption in found.assumptions:
         draft.note(f"{quoted(f'${{{name}}}')} {assumption}")
         if not draft.accepts_notes():

@@ -95,6 +95,8 @@ class EngineDraft:
         self.notes: dict[str, None] = {}
         self.doubts: list[str] = []
         """Why vLLM may get other words or variables."""
+        self.secrets: frozenset[str] = frozenset()
+        """Values that the manifest gives to names of secrets in another way than by its variables."""
 
     def add(self, place: str, *words: str) -> None:
         """Append words with the same place."""
@@ -346,6 +348,7 @@ class EngineDraft:
             notes=list(self.notes),
             doubts=self.doubts,
             problem=self.problem,
+            secrets=self.secrets,
         )
         self.node.reader.add(container, self.node)
 

@@ -12,6 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from policy.secret_names import is_secret
+
 MAX_NESTED: Final = 8
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*+"
 REFERENCE: Final = re.compile(
@@ -34,12 +36,13 @@ class Interpolation(Struct, frozen=True):
 
     A reference with an unknown value becomes ``${NAME!}``, which a shell in the container cannot expand, even if it has
     a variable of that name. ``unknown`` has the positions of these in ``text``. ``assumptions`` has each variable with
-    the assumption about it.
+    the assumption about it. ``secrets`` has the defaults of variables whose names are those of secrets.
     """
 
     text: str
     unknown: tuple[int, ...] = ()
     assumptions: tuple[tuple[str, str], ...] = ()
+    secrets: frozenset[str] = frozenset()
 
 
 def interpolate(text: str) -> Interpolation:
@@ -54,7 +57,12 @@ def interpolate(text: str) -> Interpolation:
     for number, line in enumerate(text.split("\n")):  # a reference does not extend over lines
         interpolator.add("\n" if number else "")
         interpolator.substitute(line, 0, len(line), 0)
-    return Interpolation("".join(interpolator.parts), tuple(interpolator.unknown), tuple(interpolator.assumptions))
+    return Interpolation(
+        "".join(interpolator.parts),
+        tuple(interpolator.unknown),
+        tuple(interpolator.assumptions),
+        frozenset(interpolator.secrets),
+    )
 
 
 def substitute(text: str) -> str:
@@ -73,6 +81,7 @@ class _Interpolator:
         self.size = 0
         self.unknown: list[int] = []
         self.assumptions: dict[tuple[str, str], None] = {}
+        self.secrets: set[str] = set()
 
     def add(self, text: str) -> None:
         self.parts.append(text)
@@ -106,7 +115,10 @@ class _Interpolator:
             self.add_unknown(name)
         elif operator.endswith("-"):
             self.assumptions[name, DEFAULT] = None
+            before = len(self.parts)
             self.substitute(line, start, end, depth + 1)
+            if is_secret(name):
+                self.secrets.add("".join(self.parts[before:]))
         else:
             self.assumptions[name, UNSET] = None
 
