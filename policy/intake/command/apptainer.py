@@ -1,7 +1,8 @@
 """Apptainer and its predecessor Singularity, which start a container from an image or its file: `run`, `exec`.
 
 https://apptainer.org/docs/user/main/cli.html (read at 1.4). `run` starts the entry point of the image, `exec` a command
-in it. The container gets the variables of the host, unless `--cleanenv` is set.
+in it. The container gets the variables of the host, unless `--cleanenv` is set, and always those whose names have a
+prefix, `APPTAINERENV_NAME`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 PROGRAMS: Final = frozenset({"apptainer", "singularity"})
 COMMANDS: Final = frozenset({"run", "exec"})
@@ -40,6 +41,11 @@ VALUES: Final[dict[str, str]] = {
 FLAGS: Final = {"--nv": ("--gpus", "all"), "--nvccli": ("--gpus", "all"), "--rocm": ("--device", "/dev/kfd")}
 """The flags that give the container hardware, as options of `docker run`."""
 CLEAN: Final = frozenset({"--cleanenv", "-e", "--containall", "-C"})
+PREFIXES: Final = ("SINGULARITYENV_", "APPTAINERENV_")
+"""The prefixes of the host's variables that set those of the container; the last one takes precedence."""
+CLEANING: Final = ("APPTAINER_CLEANENV", "SINGULARITY_CLEANENV")
+"""The variables that stand for `--cleanenv`."""
+FALSE: Final = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
 SCHEME: Final = re.compile(r"(?:docker|oras|library|docker-daemon|docker-archive)://")
 FILE: Final = re.compile(r"(?:.*/)?([^/]+?)(?:_([^_/]+))?\.(?:sif|simg|img)", re.DOTALL)
 """Matches the file of an image, which `pull` names after the image and its tag: `vllm-openai_v0.23.0.sif`."""
@@ -52,6 +58,31 @@ def image_name(word: str) -> str:
     if (file := FILE.fullmatch(word)) is not None:
         return file[1] if file[2] is None else f"{file[1]}:{file[2]}"
     return SCHEME.sub("", word, count=1)
+
+
+def container_variables(env: Mapping[str, str | None], *, gets_host: bool) -> dict[str, str | None]:
+    """The variables that a container gets from those of the command that starts it; None if a value is not known."""
+    cleaning = [env[name] for name in CLEANING if name in env]
+    is_clean = not gets_host or any(value is not None and value not in FALSE for value in cleaning)
+    is_known = None not in cleaning
+    found = {
+        name: value if is_known or name in CLEANING else None
+        for name, value in env.items()
+        if not is_clean and not name.startswith(PREFIXES)
+    }
+    for prefix in PREFIXES:
+        found |= {name.removeprefix(prefix): value for name, value in env.items() if name.startswith(prefix)}
+    return found
+
+
+def _letters(word: str) -> tuple[str, str, bool]:
+    """The last of combined letters if it takes a value, what follows it, and whether others clear the variables."""
+    is_clean = False
+    for at, letter in enumerate(word[1:], 1):
+        if f"-{letter}" in VALUES:
+            return f"-{letter}", word[at + 1 :].removeprefix("="), is_clean
+        is_clean = is_clean or f"-{letter}" in CLEAN
+    return "", "", is_clean
 
 
 def apptainer_run(
@@ -75,18 +106,21 @@ def apptainer_run(
     at += 1
     while at < len(words):
         word = words[at]
-        name, equals, value = word.partition("=")
+        name, given, value = word.partition("=")
+        is_clean = name in CLEAN and (not given or value not in FALSE)
+        if word.startswith("-") and not word.startswith("--"):
+            name, value, is_clean = _letters(word)
+            given = value
         if type(word) is Unknown and word.is_several:
             unread.append(word)
         elif not word.startswith("-"):
             break
         elif name in VALUES:
-            at += not equals
-            given = value if equals else "".join(words[at : at + 1])
-            options += _settings(VALUES[name], given, words[at : at + 1])
+            at += not given
+            options += _settings(VALUES[name], value if given else "".join(words[at : at + 1]), words[at : at + 1])
         elif word in FLAGS:
             options.append(FLAGS[word])
-        gets_variables = gets_variables and word not in CLEAN
+        gets_variables = gets_variables and not is_clean
         at += 1
     image, *others = [image_name(word) for word in words[at : at + 1]] + list(words[at + 1 :]) or [""]
     if is_instance:

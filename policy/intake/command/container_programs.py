@@ -38,13 +38,15 @@ class ContainerRun(NamedTuple):
     """A command that starts a container: its options with their values, None for a flag, and the words after them.
 
     ``unread`` has the words before the image of which it is not known whether they are options.
-    ``gets_variables``: whether the container gets all variables of the command.
+    ``gets_variables``: whether the container gets all variables of the command. ``is_apptainer``: whether it gets those
+    that Apptainer passes on.
     """
 
     options: list[tuple[str, str | None]]
     unread: list[str]
     words: list[str]
     gets_variables: bool = False
+    is_apptainer: bool = False
 
 
 def started_image(words: Sequence[str], start: int) -> str | None:
@@ -59,7 +61,7 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     The first of ``words`` is the image. An option whose value is not known may be several words, or none.
     """
     if (apptainer := apptainer_run(words, start)) is not None:
-        return ContainerRun(*apptainer)
+        return ContainerRun(*apptainer, is_apptainer=True)
     programs = (at for at in range(start, len(words)) if words[at].rpartition("/")[2] in CONTAINER_PROGRAMS)
     at = next(programs, None)
     if at is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.apptainer import container_variables
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
@@ -59,8 +60,8 @@ def read_container_run(
 
 def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | None]) -> None:
     mounts: list[str] = []
-    if run.gets_variables:
-        draft.env.update(env)
+    if run.is_apptainer:
+        draft.env.update(container_variables(env, gets_host=run.gets_variables))
     for name, value in run.options:
         text = value or ""
         if name in ENV:

@@ -135,6 +135,41 @@ def test_a_script_that_starts_a_container_with_apptainer(
     assert found == ([] if expected is None else [(expected, image, env, hardware)])
 
 
+@pytest.mark.parametrize(
+    ("command", "env"),
+    [
+        ("export SINGULARITYENV_A=0; singularity exec", {"A": "0"}),
+        ("export APPTAINERENV_A=0; singularity exec --nv", {"A": "0"}),
+        ("SINGULARITYENV_A=0 apptainer exec", {"A": "0"}),
+        ("APPTAINERENV_A=0 apptainer exec --cleanenv", {"A": "0"}),
+        ("SINGULARITYENV_A=0 APPTAINERENV_A=1 singularity exec", {"A": "1"}),
+        ("APPTAINERENV_A=1 SINGULARITYENV_A=0 apptainer exec", {"A": "1"}),
+        ("A=2 SINGULARITYENV_A=0 apptainer exec", {"A": "0"}),
+        ("APPTAINERENV_A=1 apptainer exec --env A=3", {"A": "3"}),
+        ("APPTAINERENV_A=$1 apptainer exec", {"A": None}),
+        ("APPTAINERENV_A=1; apptainer exec", {}),
+        ("export A=1; APPTAINER_CLEANENV=1 apptainer exec", {}),
+        ("export A=1; SINGULARITY_CLEANENV=true singularity exec", {}),
+        ("export A=1 SINGULARITY_CLEANENV=1; apptainer exec", {}),
+        ("A=1 APPTAINER_CLEANENV=0 apptainer exec", {"A": "1", "APPTAINER_CLEANENV": "0"}),
+        ("A=1 APPTAINER_CLEANENV=$1 apptainer exec", {"A": None, "APPTAINER_CLEANENV": None}),
+        ("A=1 apptainer exec -ce", {}),
+        ("A=1 apptainer exec -eB /a:/b", {}),
+        ("A=1 apptainer exec -C", {}),
+        ("A=1 apptainer exec --cleanenv=true", {}),
+        ("A=1 apptainer exec --cleanenv=false", {"A": "1"}),
+        ("A=1 apptainer exec $eC", {"A": "1"}),
+        ("A=1 apptainer exec -cB /e:/b", {"A": "1"}),
+        ("A=1 apptainer exec -B/e:/b", {"A": "1"}),
+        ("A=1 apptainer exec -cB/e:/b -W /c", {"A": "1"}),
+        ("SINGULARITYENV_A=0 docker run", {}),
+    ],
+)
+def test_the_variables_that_a_container_of_apptainer_gets(command: str, env: dict[str, str | None]) -> None:
+    [found] = engines({"script": f"{command} {IMAGE} vllm serve a/b"})
+    assert (found.env, found.words[-3:]) == (env, ["vllm", "serve", "a/b"])
+
+
 @pytest.mark.parametrize("script", ["echo vllm", "python train.py", "", "if", 'echo "', "curl vllm:8000/v1/models"])
 def test_a_script_without_an_engine(script: str) -> None:
     assert engines({"script": script}) == []
