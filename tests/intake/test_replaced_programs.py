@@ -139,5 +139,47 @@ def test_a_program_that_only_reads_such_a_place_does_not_count(script: str) -> N
     assert installation(script.replace("SERVE", "vllm serve m")) is None
 
 
+MODEL = "Qwen/Qwen3-8B"
+
+
+def doubts(script: str) -> list[str]:
+    """Why the server that a script starts may get other arguments or another model."""
+    found = find_server(["bash", "-c", script], {}, is_command=True)
+    assert isinstance(found, ServerCommand)
+    return found.doubts
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        (f"git clone https://huggingface.co/facebook/opt-125m {MODEL}; SERVE", "git"),
+        (f"cp -r /models/opt-125m {MODEL}; SERVE", "cp"),
+        (f"ln -s /models/opt-125m ./{MODEL}; SERVE --port 80", "ln"),
+        (f"mv /models/opt-125m /w/{MODEL}; cd /w; SERVE", "mv"),
+        (f"mv /models/opt-125m /w/{MODEL}; bash -c 'cd /w; SERVE'", "mv"),
+        (f"huggingface-cli download facebook/opt-125m --local-dir {MODEL}; SERVE", "huggingface-cli"),
+        (f"hf download facebook/opt-125m --local-dir={MODEL}/; vllm serve --model {MODEL}", "hf"),
+        (f"tar -xf /x.tar -C {MODEL}; vllm serve --model={MODEL}", "tar"),
+    ],
+)
+def test_a_folder_with_the_name_of_the_model_may_be_another_model(command: str, program: str) -> None:
+    assert doubts(command.replace("SERVE", f"vllm serve {MODEL}")) == [
+        f"`{program}` may make the folder `{MODEL}`, and vLLM loads it instead of that model"
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"huggingface-cli download {MODEL}", f"hf download --token x {MODEL} --local-dir /x", f"ls {MODEL}"),
+        *(f"hf download {MODEL} --local-dir {MODEL}", f"git clone https://huggingface.co/{MODEL} {MODEL}"),
+        *(f"cp -r /models/{MODEL} {MODEL}", f"cp -r {MODEL} /x", f"rm -rf {MODEL}", f"x --model {MODEL}"),
+        *(f"modelscope download --model={MODEL}", f"x --hf-repo={MODEL}", f"cd /x; cp -r /y {MODEL}; cd /z"),
+    ],
+)
+def test_a_command_that_reads_the_model_is_certain(command: str) -> None:
+    assert doubts(f"{command}; vllm serve {MODEL} --port 80") == []
+
+
 def test_a_replacement_after_the_start_does_not_matter() -> None:
     assert installation("vllm serve m; rm /usr/local/bin/vllm") is None

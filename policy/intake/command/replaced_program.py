@@ -7,6 +7,7 @@ Python or a shell loads the engine. Not here: what pip and the like install (`in
 from __future__ import annotations
 
 import re
+from collections import Counter
 from posixpath import basename, dirname, join, normpath
 from typing import TYPE_CHECKING, Final
 
@@ -83,6 +84,9 @@ CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}
 CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
 """Matches what may let a program that mostly reads change a file."""
 INSTALLER: Final = re.compile(r"pip[0-9.]*|pipx|uv|conda|mamba|micromamba|pixi|poetry")
+REMOVERS: Final = frozenset({"rm", "rmdir", "shred", "unlink"})
+NAMES_MODEL: Final = re.compile(r"--?(?:[\w-]{0,64}?[_-])?(?:model|repo|tokenizer|dataset)")
+"""Matches the beginning of an option that names what a program reads."""
 MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
 
@@ -99,6 +103,8 @@ class ReplacedFiles(Struct):
     """The folders in which commands may write something named vllm, with the programs."""
     _names: set[str] = set()
     """The variables with values that are not known and may name a place that counts."""
+    _models: dict[str, str] = {}
+    """The folders that commands may make or fill with another model, with the programs."""
     _is_listed: bool = False
     """Whether a command may list such places for another one, as before `|`."""
 
@@ -113,6 +119,7 @@ class ReplacedFiles(Struct):
         if not any(INSTALLER.fullmatch(basename(word)) for word in words[: at + 3]):  # which names packages
             for target in targets:
                 self._write(program, target)
+            self._write_models(program, [] if _only_reads(program, arguments) else arguments)
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
         if program == "xargs" and self._is_listed:
             started = next((word for word in arguments if word[:1] not in {"-", "{"} and not word.isdecimal()), "cat")
@@ -181,6 +188,35 @@ class ReplacedFiles(Struct):
         if found:
             self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
 
+    def _write_models(self, program: str, arguments: Sequence[str]) -> None:
+        """Note the folders that a program may make or fill; not those that have the name of what it reads."""
+        if program in REMOVERS:
+            return
+        is_last = program in CHANGE_LAST or program == "mv"
+        tails = Counter(map(_model_name, arguments))
+        for at, word in enumerate(arguments):
+            before, _, value = (
+                word.partition("=") if word.startswith("-") else ("".join(arguments[at - 1 : at]), "", word)
+            )
+            is_target = before.startswith("--local") if "download" in arguments else NAMES_MODEL.match(before) is None
+            is_target = is_target and (at + 1 == len(arguments) or not is_last) and tails[_model_name(word)] == 1
+            if is_target and "/" in value and "://" not in value and len(value) <= MAX_PATH:
+                self._models.setdefault(self._resolved(value), program)
+
+    def other_models(self, server: ServerCommand) -> Iterator[str]:
+        """Why the model of a server may be a folder that the commands before it made."""
+        folder = self.folder
+        for each in server.folders:
+            folder = _joined(folder, each)
+        for at, word in enumerate(server.words if self._models else ()):
+            option, _, value = word.partition("=")
+            is_named = (at == 0 and server.serve and not word.startswith("-")) or server.words[at - 1 : at] == [
+                "--model"
+            ]
+            model = word if is_named else value if option == "--model" else ""
+            if model and (program := self._models.get(_joined(folder, model))) is not None:
+                yield f"{quoted(program)} may make the folder {quoted(model)}, and vLLM loads it instead of that model"
+
     def _is_loaded(self, target: str) -> bool:
         """Whether a target may name a place from which the engine is loaded."""
         if "://" in target:
@@ -201,6 +237,11 @@ def _joined(folder: str, path: str) -> str:
         return path
     found = normpath(join(folder, path))
     return "" if found == "." else found
+
+
+def _model_name(word: str) -> str:
+    """The last two parts of a path or an address, which may be the name of a model."""
+    return "/".join(word.rpartition("=")[2].rstrip("/").removesuffix(".git").rsplit("/", 2)[-2:])
 
 
 def _only_reads(program: str, arguments: Sequence[str]) -> bool:

@@ -66,7 +66,8 @@ def server_in_script(
                 found = replace(found, environment=active)
             if runs_image_s := found.installation is None:
                 found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
-            found = replace(found, folders=(*folders, *found.folders))
+            every = [*found.doubts, *files.other_models(found)]
+            found = replace(found, folders=(*folders, *found.folders), doubts=every)
             may_be_later = runs_image_s and (command.is_repeated or command.is_background)
             runs.append((found, installations.number if may_be_later else None))
             doubts += [command.doubt] if command.doubt else []
