@@ -14,6 +14,7 @@ from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.pip_command import MAY_INSTALL
 from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
+from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
 from policy.messages import quoted
@@ -47,6 +48,7 @@ def server_in_script(
     inner = context.inner()
     folders: list[str] = []
     files = ReplacedFiles()
+    triton: list[str] = []
     for command in commands:
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
         if command.unreached:
@@ -66,8 +68,9 @@ def server_in_script(
                 found = replace(found, environment=active)
             if runs_image_s := found.installation is None:
                 found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
-            every = [*found.doubts, *files.other_models(found)]
-            found = replace(found, folders=(*folders, *found.folders), doubts=every)
+            found = replace(
+                found, folders=(*folders, *found.folders), doubts=[*found.doubts, *files.other_models(found)]
+            )
             may_be_later = runs_image_s and (command.is_repeated or command.is_background)
             runs.append((found, installations.number if may_be_later else None))
             doubts += [command.doubt] if command.doubt else []
@@ -79,6 +82,7 @@ def server_in_script(
             unread = found
         installations.read(command)
         files.read(command)
+        triton = triton or ([] if runs else replaced_triton(command.words))
     runs = [run for run in runs if not only_shows_help(run[0])] or runs[:1]
     if not runs:
         return unread
@@ -89,8 +93,7 @@ def server_in_script(
         is_later = installations.number > number
         installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
     first = replace(first, set_at=dict.fromkeys(first.env, place), installation=installation)
-    _doubt_others(first, [found for found, _ in runs], doubts, unread)
-    return first
+    return _with_doubts(first, [found for found, _ in runs], [*triton, *doubts[:1]], unread)
 
 
 def _changed(installation: Installation | None, changed: Installation | None) -> Installation | None:
@@ -100,11 +103,11 @@ def _changed(installation: Installation | None, changed: Installation | None) ->
     return replace(changed, likely=installation.version)
 
 
-def _doubt_others(
+def _with_doubts(
     first: ServerCommand, started: list[ServerCommand], doubts: list[str], unread: UnreadableCommand | None
-) -> None:
-    """Add the doubts about the first server of a script, of the commands in ``doubts``, and of its other servers."""
-    first.doubts.extend(doubts[:1])
+) -> ServerCommand:
+    """The first server of a script, with the ``doubts`` of its commands and those about its other servers added."""
+    first.doubts.extend(doubts)
     if len(started) > 1:
         first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
     if any(_invocation(found) != _invocation(first) for found in started[1:]):
@@ -113,6 +116,7 @@ def _doubt_others(
         first.doubts.append(f"{unread.why}, and the script runs it as well")
     for found in started[1:]:
         first.doubts.extend(found.doubts[:1])
+    return first
 
 
 def _invocation(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool, Installation | None]:

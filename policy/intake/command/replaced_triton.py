@@ -1,0 +1,34 @@
+"""Commands of pip that remove or replace Triton before the start; without it vLLM may choose another runner.
+
+Not here: what pip installs of vLLM (`pip_command`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.pip_command import PIP_COMMANDS, PIP_NAME, subcommand
+from policy.intake.command.programs import TEXT_PROGRAMS
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PACKAGE: Final = re.compile(r"(?:pytorch[-_.]{1,2})?triton(?:[-_.]{1,2}(?:rocm|xpu))?(?![\w.-]).*", re.DOTALL)
+"""Matches a requirement of Triton, or of one of PyTorch's builds of it."""
+
+
+def replaced_triton(words: Sequence[str]) -> list[str]:
+    """Why Triton may be absent, or another one, after a command; empty if the command names no Triton to pip."""
+    programs = [word.rpartition("/")[2] for word in words]
+    at = next((at for at, program in enumerate(programs) if PIP_NAME.fullmatch(program) is not None), None)
+    change = None if at is None or programs[0] in TEXT_PROGRAMS else subcommand(words, at + 1, PIP_COMMANDS)
+    if change is None:
+        return []
+    return [
+        f"`pip {words[change]}` of {quoted(word)} may leave vLLM without Triton or with another one, and it chooses "
+        "the runner by whether Triton works"
+        for word in words[change + 1 :]
+        if PACKAGE.fullmatch(word.lower()) is not None
+    ][:1]
