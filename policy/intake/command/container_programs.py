@@ -5,9 +5,11 @@ Finds the image of the container. Not here: the containers of a manifest (`polic
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policy.intake.command.apptainer import apptainer_run
+from policy.intake.command.programs import STARTS_VLLM, TEXT_PROGRAMS
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
@@ -24,11 +26,13 @@ FLAGS_WITHOUT_VALUE: Final = frozenset(
         *("--detach", "--disable-content-trust", "--env-host", "--http-proxy", "--init", "--interactive"),
         *("--no-healthcheck", "--no-hostname", "--no-hosts", "--oom-kill-disable", "--passwd", "--privileged"),
         *("--publish-all", "--quiet", "--read-only", "--read-only-tmpfs", "--replace", "--rm", "--rmi", "--rootfs"),
-        *("--sig-proxy", "--tls-verify", "--tty", "--use-api-socket"),
+        *("--sig-proxy", "--tls-verify", "--tty", "--unsetenv-all", "--use-api-socket"),
     }
 )
 """The flags of `run` that take no value as a word of its own; all others do."""
 LETTERS_WITHOUT_VALUE: Final = frozenset("diPqt")
+RUNS: Final = re.compile(r"(?<![\w.-])(?:docker|podman|nerdctl)[^\n;&|]{0,128}?\srun(?=\s|$)")
+"""Matches the beginning of a command that starts a container, within a text."""
 LLM_D: Final = frozenset(
     {"llm-d", *(f"llm-d-{kind}" for kind in ("cuda", "cpu", "rocm", "xpu", "hpu", "aws", "gb200"))}
 )
@@ -77,6 +81,9 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
             unread.append(word)
             at += 1
             continue
+        if word == "--":
+            at += 1
+            break
         if not word.startswith("-"):
             break
         takes_next = takes_next_word(word)
@@ -110,6 +117,16 @@ def takes_next_word(flag: str) -> bool:
         return "=" not in flag and flag not in FLAGS_WITHOUT_VALUE
     letters = flag[1:].lstrip("".join(LETTERS_WITHOUT_VALUE))
     return len(letters) == 1
+
+
+def may_start_vllm(words: Sequence[str], script: str) -> bool:
+    """Whether the text of a command has one that starts a container of vLLM; `xargs` may take it from the script."""
+    text = " ".join(words)
+    found = RUNS.search(text)
+    if found is None or words[0].rpartition("/")[2] in TEXT_PROGRAMS:
+        return False
+    given = script if words[0] == "xargs" else text[found.end() :]
+    return STARTS_VLLM.search(given) is not None or any(map(_is_image, given.split()))
 
 
 def _is_image(word: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from policy.intake.command.container_programs import container_run
+from policy.intake.command.container_programs import container_run, may_start_vllm, started_image
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.launcher import find_server
 from policy.intake.command.shell import split
@@ -26,6 +26,8 @@ DEFAULTS: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]{0,100}:?-", re.ASCII)
 """Matches a variable with a default."""
 DEFAULTED: Final = "the script's defaults are assumed (`${NAME:-default}`); it may be started with other variables"
 MAX_RUNS: Final = 256
+NOT_READ: Final = "a command of the script may start a container of vLLM in a way that is not read"
+SEND: Final = "write `docker run …` as a command of the script itself, or send its arguments as a deployment"
 LEFT_OUT: Final = f"the script starts more than {MAX_RUNS} containers; those after them are not read"
 
 
@@ -39,7 +41,7 @@ def read_script(document: ManifestNode) -> None:
     """Read the engine that the script starts, and those of the containers that it starts."""
     script = document.get("script")
     text = script.value
-    _read_containers(script, text)
+    is_read = _read_containers(script, text)
     draft = EngineDraft(script)
     draft.add_final("script", "bash", "-c", text)
     draft.words += ["script", ARGUMENTS]
@@ -48,7 +50,13 @@ def read_script(document: ManifestNode) -> None:
     if draft.starts_vllm() and not _only_starts_containers(draft):
         if DEFAULTS.search(text) is not None:
             draft.note(DEFAULTED)
+        if not is_read:
+            draft.note(NOT_READ)
+            draft.doubts.append(NOT_READ)
         draft.unversioned = "a script does not show vLLM's version"
+        draft.finish()
+    elif not is_read:
+        draft.problem = f"{NOT_READ}; {SEND}"
         draft.finish()
 
 
@@ -58,12 +66,12 @@ def _only_starts_containers(draft: EngineDraft) -> bool:
     return isinstance(found, UnreadableCommand) and found.remedy == AS_DEPLOYMENT
 
 
-def _read_containers(script: ManifestNode, text: str) -> None:
-    """Read the containers of vLLM that a script starts."""
+def _read_containers(script: ManifestNode, text: str) -> bool:
+    """Read the containers of vLLM that a script starts; false if another command may start one as well."""
     try:
         commands = split(text, {}, ["script", ARGUMENTS], is_bash=True, within=ExpansionBudget())
     except ShellSyntaxError:
-        return  # reading the whole script reports this
+        return True  # reading the whole script reports this
     runs = [(command, run) for command in commands if (run := container_run(command.words)) is not None and run.words]
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
         node = ManifestNode(script.reader, None, within=True)
@@ -72,3 +80,5 @@ def _read_containers(script: ManifestNode, text: str) -> None:
         if read_container_run(node, run, command.env, "script", doubts) and DEFAULTS.search(text) is not None:
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)
+    others = (command for command in commands if not command.unreached and not started_image(command.words, 0))
+    return not any(may_start_vllm(command.words, text) for command in others)

@@ -65,6 +65,8 @@ def words(container: Container) -> list[str]:
         (f"A=1 # ID=$(docker run {IMAGE} --model a/b)", None, {}, 0),
         ("docker run $IMAGE vllm serve a/b", ["vllm", "serve", "a/b"], {}, 0),
         (f"docker pull {IMAGE}", None, {}, 0),
+        (f"docker run --rm -- {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
+        (f"podman run --unsetenv-all {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
     ],
 )
 def test_a_script_that_starts_a_container(
@@ -168,6 +170,40 @@ def test_a_script_that_starts_a_container_with_apptainer(
 def test_the_variables_that_a_container_of_apptainer_gets(command: str, env: dict[str, str | None]) -> None:
     [found] = engines({"script": f"{command} {IMAGE} vllm serve a/b"})
     assert (found.env, found.words[-3:]) == (env, ["vllm", "serve", "a/b"])
+
+
+RUN = f"docker run --gpus all {IMAGE} --model a/b"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(f"bash -c '{RUN}'", f"sudo bash -c '{RUN}'", f'ssh node1 "{RUN}"', f"su -c '{RUN}' x", f"script -c '{RUN}'"),
+        *(f"tmux new -d '{RUN}'", f"screen -dm sh -c '{RUN}'", "bash -c 'sudo podman run x/y vllm serve a/b'"),
+        *(f"bash -c 'cd /x; nerdctl --debug run {IMAGE}'", f"echo {IMAGE} | xargs docker run", f"eval '{RUN}'"),
+        *(f"ssh node1 <<E\n{RUN}\nE", f"for h in a b; do ssh $h '{RUN}' & done"),
+    ],
+)
+def test_a_command_that_may_start_a_container_elsewhere_is_a_problem(script: str) -> None:
+    [found] = engines({"script": script})
+    assert found.path == "script"
+    assert "may start a container of vLLM in a way that is not read" in found.problem
+    both = engines({"script": f"{RUN}\n{script}"})
+    assert [(each.path, bool(each.problem)) for each in both] == [("script[0]", False), ("script", True)]
+    [alone] = engines({"script": f"{script}\nvllm serve c/d"})
+    assert any("in a way that is not read" in doubt for doubt in alone.doubts)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(f"echo '{RUN}'", f"cat <<E\n{RUN}\nE", f"# {RUN}", "bash -c 'docker run nginx'", f"grep '{RUN}' log"),
+        *(f"bash -c 'docker pull {IMAGE}'", "bash -c 'docker rm -f vllm'", "xargs docker run", f"printf '%s' '{RUN}'"),
+        *(f"exit 0; bash -c '{RUN}'", f"ssh node1 'docker ps -q --filter ancestor={IMAGE}'"),
+    ],
+)
+def test_a_command_that_only_names_a_container_is_none(script: str) -> None:
+    assert engines({"script": script}) == []
 
 
 @pytest.mark.parametrize("script", ["echo vllm", "python train.py", "", "if", 'echo "', "curl vllm:8000/v1/models"])
