@@ -715,7 +715,7 @@ def test_a_command_within_a_word_is_shown_up_to_what_may_be_a_secret(policy: Pol
 )
 def test_a_default_of_a_variable_of_compose_is_not_shown(policy: Policy, reference: str) -> None:
     used = [[flag, reference] for flag in ("--port", "--runner", "--served-model-name", f"--{reference}")]
-    services = [{"command": ["--model", NAME, *words]} for words in (*used, [reference])]
+    services: list[dict[str, Any]] = [{"command": ["--model", NAME, *words]} for words in (*used, [reference])]
     services += [{"command": f"--model {NAME} --port {reference}"}, {"command": ["--model", reference]}]
     documents = [manifest({"services": {"vllm": {"image": IMAGE, **service}}}) for service in services]
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []

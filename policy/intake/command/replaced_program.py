@@ -109,8 +109,10 @@ class ReplacedFiles(Struct):
     """Whether a command may list such places for another one, as before `|`."""
 
     def read(self, command: Command) -> None:
-        """Note what a command may change."""
+        """Note what a command may change; one without arguments or redirections changes at most the folder."""
         words = command.words
+        if len(words) == 1 and not command.outputs and words[0] not in FOLDER_CHANGING:
+            return
         at = next((at for at, word in enumerate(words) if word not in PREFIXES), len(words) - 1)
         program, arguments = words[at].rpartition("/")[2], words[at + 1 :]
         targets = [*command.outputs]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from policy.intake.command.installation import as_uncertain
@@ -32,6 +33,30 @@ def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:
     return found is None or (isinstance(found, UnreadableCommand) and not found.names_vllm)
 
 
+class _CommandsBefore(Struct):
+    """What the commands before a server mean for it.
+
+    They are read only where a server comes after them, as most scripts within scripts start none.
+    """
+
+    installations: ScriptInstallations
+    files: ReplacedFiles = field(default_factory=ReplacedFiles)
+    triton: list[str] | None = None
+    """What the first command that may replace Triton before the first server does to it; None before that server."""
+    unread: list[Command] = []
+
+    def read(self) -> None:
+        """Read the commands up to here."""
+        if self.triton is None:
+            self.triton = next(filter(None, (replaced_triton(command.words) for command in self.unread)), [])
+        for command in self.unread:
+            if command.words[0].rpartition("/")[2] in FOLDER_CHANGING:
+                self.installations.change_folder()
+            self.installations.read(command)
+            self.files.read(command)
+        self.unread.clear()
+
+
 def server_in_script(
     commands: list[Command], place: str, env: Variables, context: ScriptContext, find: FindServer
 ) -> ServerCommand | UnreadableCommand | None:
@@ -44,11 +69,10 @@ def server_in_script(
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
     copied: str | None = None
-    installations = ScriptInstallations(InstallVariables(env))
+    before = _CommandsBefore(ScriptInstallations(InstallVariables(env)))
+    installations, files = before.installations, before.files
     inner = context.inner()
     folders: list[str] = []
-    files = ReplacedFiles()
-    triton: list[str] = []
     for command in commands:
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
         if command.unreached:
@@ -64,6 +88,7 @@ def server_in_script(
         elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program
         if isinstance(found, ServerCommand):
+            before.read()
             if found.environment == IMAGES and (active := installations.active(command)) != IMAGES:
                 found = replace(found, environment=active)
             if runs_image_s := found.installation is None:
@@ -77,12 +102,9 @@ def server_in_script(
             continue
         if program in FOLDER_CHANGING:
             folders.append(command.words[-1])
-            installations.change_folder()
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
-        installations.read(command)
-        files.read(command)
-        triton = triton or ([] if runs else replaced_triton(command.words))
+        before.unread.append(command)
     runs = [run for run in runs if not only_shows_help(run[0])] or runs[:1]
     if not runs:
         return unread
@@ -90,10 +112,11 @@ def server_in_script(
     context.budget.copy(len(first.env))
     installation = first.installation
     if number is not None:  # in a loop, a function or the background: also after it
+        before.read()
         is_later = installations.number > number
         installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
     first = replace(first, set_at=dict.fromkeys(first.env, place), installation=installation)
-    return _with_doubts(first, [found for found, _ in runs], [*triton, *doubts[:1]], unread)
+    return _with_doubts(first, [found for found, _ in runs], [*(before.triton or []), *doubts[:1]], unread)
 
 
 def _changed(installation: Installation | None, changed: Installation | None) -> Installation | None:
