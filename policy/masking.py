@@ -109,7 +109,8 @@ def may_have_secret(text: str) -> bool:
 
     Most flags and their values repeat, so that of short texts is cached, which takes 0.1 µs instead of 1.5.
     """
-    return _may_have_name(text) or (("(" in text or "`" in text) and SUBSTITUTION.search(text) is not None)
+    has_name = _cached_hint(text) if len(text) <= MAX_NAME else _has_hint(text)  # as `_may_have_name`, without a call
+    return has_name or (("(" in text or "`" in text) and SUBSTITUTION.search(text) is not None)
 
 
 def _may_have_name(text: str) -> bool:
