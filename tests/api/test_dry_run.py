@@ -628,7 +628,8 @@ def test_others_are_answered_while_hostile_candidates_run_and_too_many_are_refus
     with serve(**variables) as server, server.client() as client, ThreadPoolExecutor(40) as pool:
         # read quickly, so that all of them wait for the one candidate process
         names = ", ".join(f"Connector{number}" for number in range(4_000))
-        rules = [rule("hostile", f"kv_transfer_config.kv_connector: {{not_in: [{names}]}}")]
+        condition = f"kv_transfer_config.kv_connector: {{not_in: [{names}]}}"
+        rules = [rule(f"hostile-{number}", condition) for number in range(8)]
         hostile = {"request": {"facts": QWEN}, "rules": rules}
         running = [pool.submit(client.post, "/v1/dry-run", json=hostile) for _ in range(40)]
         while not all(future.done() for future in running):
