@@ -189,6 +189,10 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "managers without a command": lambda size: repeated("uv -a ", size) + "install; vllm serve m",
     "substitutions that install": lambda size: repeated("A=$(pip install vllm);", size) + "vllm serve m",
     "nested lists in the background": nested_background,
+    "a program moved many times": lambda size: "mv " + repeated("vllm ", size) + "; vllm serve m",
+    "programs moved to folders": lambda size: "mv " + repeated("a/python3.11 bin vllm ", size) + "; vllm serve m",
+    "programs in folders": lambda size: "x " + "".join(numbered("bin python{} ", size)) + "; vllm serve m",
+    "folders of models": lambda size: "cp -r " + "".join(numbered("a/m{} ", size)) + "; vllm serve m",
     "vllm and blanks": lambda size: "vllm serve m" + " " * size,
     "vllm and short words": lambda size: "vllm serve m " + repeated("a ", size),
     "vllm and escapes": lambda size: "vllm serve m " + repeated("\\a", size),
@@ -545,6 +549,9 @@ def _named(size: int) -> bytes:
 
 
 MANIFESTS: Final[dict[str, Family]] = {
+    "containers that another program starts": lambda size: manifest(
+        {"script": "xargs docker run;" * (size // 40) + "echo " + "a/b " * (size // 8)}
+    ),
     "engines": lambda size: manifest(pod(*_engines(size))),
     "more engines than are accepted": lambda size: manifest(pod(*_engines(size, size))),
     "engines of many models": lambda size: manifest(

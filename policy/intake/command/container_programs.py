@@ -119,14 +119,16 @@ def takes_next_word(flag: str) -> bool:
     return len(letters) == 1
 
 
-def may_start_vllm(words: Sequence[str], script: str) -> bool:
-    """Whether the text of a command has one that starts a container of vLLM; `xargs` may take it from the script."""
+def started_elsewhere(words: Sequence[str]) -> str | None:
+    """What follows a container program and `run` in the text of a command, for another program to start; else None."""
     text = " ".join(words)
     found = RUNS.search(text)
-    if found is None or words[0].rpartition("/")[2] in TEXT_PROGRAMS:
-        return False
-    given = script if words[0] == "xargs" else text[found.end() :]
-    return STARTS_VLLM.search(given) is not None or any(map(_is_image, given.split()))
+    return None if found is None or words[0].rpartition("/")[2] in TEXT_PROGRAMS else text[found.end() :]
+
+
+def names_vllm(text: str) -> bool:
+    """Whether a text has an image of vLLM, or starts its server."""
+    return STARTS_VLLM.search(text) is not None or any(map(_is_image, text.split()))
 
 
 def _is_image(word: str) -> bool:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.pip_command import MAY_INSTALL, PIP_NAME, UNCERTAIN, InstallEffect, pip_effect, subcommand
-from policy.intake.command.programs import COPY_PROGRAMS, SHELLS, TEXT_PROGRAMS
+from policy.intake.command.programs import COPY_PROGRAMS, RUNNERS, SHELLS, SYSTEM_MANAGERS, TEXT_PROGRAMS
 from policy.intake.command.requirement import exact_version, names_its_package
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
@@ -39,18 +39,9 @@ MANAGER_COMMANDS: Final = {
     ),
 }
 """The subcommands of other package managers that change the installed packages or the active environment."""
-RUNNERS: Final = frozenset({"uv", "uvx", "pipx", "poetry", "conda", "mamba", "micromamba", "pixi"})
-"""Programs that may run vLLM from a separate environment."""
 SOURCING: Final = frozenset({".", "source", "eval"})
 """Shell commands that run other commands in the shell."""
 ACTIVATION: Final = frozenset({"activate", "deactivate"})
-SYSTEM_MANAGERS: Final = frozenset(
-    {
-        *("apt", "apt-get", "aptitude", "dpkg", "dnf", "microdnf", "tdnf", "yum", "rpm", "zypper", "apk", "pacman"),
-        *("brew", "snap"),
-    }
-)
-"""Package managers of operating systems: none has vLLM, but packages may be named like a shell or installer."""
 
 
 def installed_vllm(words: Sequence[str]) -> Installation | None:

@@ -56,6 +56,16 @@ TEXT_PROGRAMS: Final = frozenset(
 RENAMING_COMMANDS: Final = frozenset({"alias", "hash"})
 """Shell commands that give a program another name."""
 
+SYSTEM_MANAGERS: Final = frozenset(
+    {
+        *("apt", "apt-get", "aptitude", "dpkg", "dnf", "microdnf", "tdnf", "yum", "rpm", "zypper", "apk", "pacman"),
+        *("brew", "snap"),
+    }
+)
+"""Package managers of operating systems: none has vLLM, but packages may be named like a shell or installer."""
+RUNNERS: Final = frozenset({"uv", "uvx", "pipx", "poetry", "conda", "mamba", "micromamba", "pixi"})
+"""Programs that may run vLLM from a separate environment."""
+
 COPY_PROGRAMS: Final = frozenset({"cat", "cp", "dd", "install", "link", "ln", "mv", "rsync", "scp", "tar", "tee"})
 """Programs that may give an executable another name, or write it into a file of another name."""
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.programs import PYTHON, SHELLS, VLLM_NAME
+from policy.intake.command.pip_command import PIP_NAME
+from policy.intake.command.programs import PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -52,9 +53,6 @@ CHANGE_LAST: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
 """Programs that write only the last file that is named, unless an option names the folder."""
 FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
 """Matches the beginning of an option that names the folder: `-t`, `-rt`, `--target-directory`."""
-PACKAGE_MANAGERS: Final = frozenset(
-    {"apk", "apt", "apt-get", "aptitude", "dnf", "dpkg", "microdnf", "rpm", "yum", "zypper"}
-)
 QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
 """What follows the name of a package manager that changes nothing."""
 PACKAGE_FILES: Final = (".deb", ".rpm", ".apk")
@@ -65,6 +63,8 @@ FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
 """Shell commands that change the working folder to their last argument."""
 PROGRAM_FOLDER: Final = re.compile(r"(?:.*/)?s?bin/?", re.DOTALL)
 PROGRAM: Final = re.compile(rf"vllm|{PYTHON.pattern}")
+MAX_PROGRAMS: Final = 8
+"""The most names of programs in a command that are looked for in each folder; with more, vLLM counts as replaced."""
 REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)")
 ASSIGNED: Final = re.compile(r"(?:^|(?<=[\s;&|({]))([A-Za-z_][A-Za-z0-9_]*+)\+?=")
 STARTED: Final = re.compile(r"[`;&|\n(][ \t]*+([^\s`;&|()]{0,256}+)")
@@ -83,7 +83,6 @@ PRINTS: Final = re.compile(
 CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}-c\s{1,9}(?:'([^']*+)'|"([^"]*+)")""")
 CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
 """Matches what may let a program that mostly reads change a file."""
-INSTALLER: Final = re.compile(r"pip[0-9.]*|pipx|uv|conda|mamba|micromamba|pixi|poetry")
 REMOVERS: Final = frozenset({"rm", "rmdir", "shred", "unlink"})
 NAMES_MODEL: Final = re.compile(r"--?(?:[\w-]{0,64}?[_-])?(?:model|repo|tokenizer|dataset)")
 """Matches the beginning of an option that names what a program reads."""
@@ -118,7 +117,7 @@ class ReplacedFiles(Struct):
         targets = [*command.outputs]
         if not _only_reads(program, arguments):
             targets += self._targets(program, arguments, command)
-        if not any(INSTALLER.fullmatch(basename(word)) for word in words[: at + 3]):  # which names packages
+        if not any(map(_is_installer, words[: at + 3])):  # which names packages
             for target in targets:
                 self._write(program, target)
             self._write_models(program, [] if _only_reads(program, arguments) else arguments)
@@ -153,7 +152,7 @@ class ReplacedFiles(Struct):
 
     def _targets(self, program: str, arguments: Sequence[str], command: Command) -> Iterator[str]:
         """The words of a command that may name what it changes."""
-        if program in PACKAGE_MANAGERS:
+        if program in SYSTEM_MANAGERS:
             is_named = any(VLLM_NAME.search(word) is not None or word.endswith(PACKAGE_FILES) for word in arguments)
             if is_named and QUERIES.isdisjoint(arguments[:1]):
                 self.replaced = self.replaced or _replaced(program)
@@ -166,7 +165,11 @@ class ReplacedFiles(Struct):
             yield from (part for word in texts for part in (word, *word.split()))
             return
         is_last = program in CHANGE_LAST and not any(map(FOLDER_OPTION.match, arguments))
-        names = [basename(word) for word in arguments[:-1]] if is_last or program == "mv" else []
+        named = dict.fromkeys(filter(PROGRAM.fullmatch, map(basename, arguments)))
+        if len(named) > MAX_PROGRAMS:
+            self.replaced = self.replaced or _replaced(program)
+            named = {}
+        names = named if is_last or program == "mv" else {}
         for word in arguments[-1:] if is_last else arguments:
             option, equals, value = word.partition("=")
             if program == "dd" and option == "if":
@@ -177,8 +180,8 @@ class ReplacedFiles(Struct):
             elif word[:1] == "-" and word[1:2] not in {"", "-"}:
                 yield word[2:]
             elif PROGRAM_FOLDER.fullmatch(word) is not None:
-                names = [basename(each) for each in arguments]
-            yield from (join(word, name) for name in (names if len(word) < MAX_PATH else ()) if PROGRAM.fullmatch(name))
+                names = named
+            yield from (join(word, name) for name in (names if len(word) < MAX_PATH else ()))
 
     def _write(self, program: str, target: str) -> None:
         """Note that a program may write a path."""
@@ -212,9 +215,8 @@ class ReplacedFiles(Struct):
             folder = _joined(folder, each)
         for at, word in enumerate(server.words if self._models else ()):
             option, _, value = word.partition("=")
-            is_named = (at == 0 and server.serve and not word.startswith("-")) or server.words[at - 1 : at] == [
-                "--model"
-            ]
+            follows_flag = server.words[at - 1 : at] == ["--model"]
+            is_named = follows_flag or (at == 0 and server.serve and not word.startswith("-"))
             model = word if is_named else value if option == "--model" else ""
             if model and (program := self._models.get(_joined(folder, model))) is not None:
                 yield f"{quoted(program)} may make the folder {quoted(model)}, and vLLM loads it instead of that model"
@@ -239,6 +241,11 @@ def _joined(folder: str, path: str) -> str:
         return path
     found = normpath(join(folder, path))
     return "" if found == "." else found
+
+
+def _is_installer(word: str) -> bool:
+    name = basename(word)
+    return name in RUNNERS or PIP_NAME.fullmatch(name) is not None
 
 
 def _model_name(word: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from policy.intake.command.container_programs import container_run, may_start_vllm, started_image
+from policy.intake.command.container_programs import container_run, names_vllm, started_elsewhere, started_image
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.launcher import find_server
 from policy.intake.command.shell import split
@@ -81,4 +81,8 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)
     others = (command for command in commands if not command.unreached and not started_image(command.words, 0))
-    return not any(may_start_vllm(command.words, text) for command in others)
+    started = [
+        (command.words[0], after) for command in others if (after := started_elsewhere(command.words)) is not None
+    ]
+    by_input = any(program == "xargs" for program, _ in started) and names_vllm(text)  # which may have the image
+    return not by_input and not any(names_vllm(after) for program, after in started if program != "xargs")
