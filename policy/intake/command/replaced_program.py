@@ -198,12 +198,13 @@ class ReplacedFiles(Struct):
         if program in REMOVERS:
             return
         is_last = program in CHANGE_LAST or program == "mv"
+        is_download = "download" in arguments
         tails = Counter(map(_model_name, arguments))
         for at, word in enumerate(arguments):
             before, _, value = (
                 word.partition("=") if word.startswith("-") else ("".join(arguments[at - 1 : at]), "", word)
             )
-            is_target = before.startswith("--local") if "download" in arguments else NAMES_MODEL.match(before) is None
+            is_target = before.startswith("--local") if is_download else NAMES_MODEL.match(before) is None
             is_target = is_target and (at + 1 == len(arguments) or not is_last) and tails[_model_name(word)] == 1
             if is_target and "/" in value and "://" not in value and len(value) <= MAX_PATH:
                 self._models.setdefault(self._resolved(value), program)
