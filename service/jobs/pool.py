@@ -140,7 +140,9 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """Let the process shut down after its current job."""
+        """Let the process shut down after its current job, and wait no longer for its start."""
+        if self._starting is not None:
+            self._starting.cancel()
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
         self._executor = self._starting = None
@@ -168,11 +170,12 @@ class Pool:
         self.rules: LoadedRules | None = None
         """What a process loads that is started before it is needed."""
 
-    def keep_spare(self, beside: Worker | None = None) -> None:
-        """Start a process for the next job, if no free one other than ``beside`` is started."""
-        free = [worker for worker in self._free if worker is not beside]
-        if free and not self._is_closed and not any(worker.is_begun for worker in free):
-            free[-1].begin(self.rules)
+    def keep_spare(self, least: int = 1) -> None:
+        """Start a process for the next job, if fewer than ``least`` or than one more than are busy are started."""
+        idle = [worker for worker in self._free if not worker.is_begun]
+        started = len(self._busy) + len(self._free) - len(idle)
+        if idle and not self._is_closed and started < max(least, len(self._busy) + 1):
+            idle[-1].begin(self.rules)
 
     def _take(self) -> Worker:
         """A free worker, a started one if there is one."""
@@ -238,7 +241,7 @@ class Pool:
         for is_last in (False, True):
             try:
                 await _start(worker)
-                asyncio.get_running_loop().call_later(SPARE_AFTER, self.keep_spare, worker)
+                asyncio.get_running_loop().call_later(SPARE_AFTER, self.keep_spare, 2)
                 began = monotonic()
                 try:
                     async with asyncio.timeout(self._seconds):

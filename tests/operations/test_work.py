@@ -893,6 +893,24 @@ def test_a_process_that_cannot_be_started_is_started_for_a_later_job(monkeypatch
     asyncio.run(use())
 
 
+def test_nothing_more_is_sent_to_a_process_that_takes_too_long_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use() -> None:
+        state = local_state()
+        job = Job(JobKind.BATCH, "", b"", b"", False, BATCH, "a", 0, state.job_settings())
+        state.pool.keep_spare()
+        (worker,) = (each for each in state.pool._free if each.is_begun)
+        start = worker._starting
+        assert start is not None
+        monkeypatch.setattr(pool_module, "START_TIMEOUT", 0.0)
+        with pytest.raises(Refused, match="no process could be started"):
+            await state.pool.result(job, state.answers.texts, today())
+        await asyncio.wait({start})
+        assert start.cancelled()
+        state.pool.close()
+
+    asyncio.run(use())
+
+
 @pytest.mark.parametrize(("seconds", "started"), [(1000.0, 1), (0.0, 2)])
 def test_a_process_for_the_next_job_is_started_some_time_after_the_first_job_began(
     monkeypatch: pytest.MonkeyPatch, seconds: float, started: int
@@ -906,6 +924,35 @@ def test_a_process_for_the_next_job_is_started_some_time_after_the_first_job_beg
         await state.pool.result(job, state.answers.texts, today())
         assert sum(worker.is_begun for worker in state.pool._free) == started
         state.pool.close()
+
+    asyncio.run(use())
+
+
+def test_one_process_more_than_are_busy_is_started_however_late_the_timer_of_a_job_that_ended_comes() -> None:
+    async def use() -> None:
+        pool = local_state().pool
+        counts = []
+
+        def keep(least: int = 1) -> None:
+            pool.keep_spare(least)
+            counts.append(sum(worker.is_begun for worker in (*pool._free, *pool._busy)))
+
+        keep()
+        keep(2)  # a job began some time ago
+        ended = pool._take()
+        keep()
+        await asyncio.sleep(0)  # its process is started
+        ended.end()  # its client has disconnected
+        pool._busy.discard(ended)
+        pool._free.append(ended)
+        pool._take()  # the process that is left
+        keep()  # `housekeeping` starts one beside it
+        keep(2)  # the timer of the job that has ended
+        pool._take()
+        keep()
+        keep(2)
+        pool.close()
+        assert counts == [1, 2, 2, 2, 2, 3, 3]
 
     asyncio.run(use())
 
