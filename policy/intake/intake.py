@@ -193,7 +193,7 @@ def _derive(
     of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: decide(derived))
     warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
     warnings += [
-        *redirections(variables),
+        *redirections(variables, models.asked),
         *transformers_warnings(release, environment.transformers),
         *variable_warnings(variables, release, environment.platform),
     ]
@@ -345,7 +345,8 @@ def _derive_without_models(
             raise RequestInvalid([RequestFault(place, UNSTATED_METHOD.format(release))])
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
     doubts = [*deployment.doubts, *command.doubts]
-    warnings = [why, *deployment.notes, *of_omni, *options.warnings, *of_platform, *redirections(variables)]
+    warnings = [why, *deployment.notes, *of_omni, *options.warnings, *of_platform]
+    warnings += redirections(variables, asked := names_of_models(deployment, options, pointer))
     of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: decide(derived))
     warnings += [*variable_warnings(variables, release, environment.platform), *of_code]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
@@ -371,7 +372,7 @@ def _derive_without_models(
         options.launch_errors,
         command.installation or deployment.installation,
         environment=environment,
-        models=names_of_models(deployment, options, pointer),
+        models=asked,
         has_models=False,
         options=options,
         variables=env,

@@ -12,6 +12,9 @@ from policy.request.request import Manifest, Request, read_request_or_manifest
 
 REDIRECT = "`VLLM_MODEL_REDIRECT_PATH` is set, so vLLM may load a different model from the one in its arguments; "
 MODELSCOPE = "`VLLM_USE_MODELSCOPE` is set, so vLLM loads models from ModelScope, not from the hub; "
+ENDPOINT = "vLLM loads models from another hub than `https://huggingface.co`, by `{}`; "
+UNKNOWN_ENDPOINT = "vLLM may load models from another hub than `https://huggingface.co`, by `{}`, whose value is not "
+UNKNOWN_ENDPOINT += "known; "
 CHECK = "check that the given `config.json` is the one that vLLM loads"
 CASES: list[tuple[str, str | None, list[str]]] = [
     ("VLLM_MODEL_REDIRECT_PATH", "/redirect.json", [REDIRECT + CHECK]),
@@ -23,6 +26,19 @@ CASES: list[tuple[str, str | None, list[str]]] = [
     ("VLLM_USE_MODELSCOPE", "1", []),
     ("VLLM_USE_MODELSCOPE", "False", []),
     ("VLLM_USE_MODELSCOPE", "", []),
+    ("HF_ENDPOINT", "https://hf-mirror.com", [ENDPOINT.format("HF_ENDPOINT") + CHECK]),
+    ("HF_ENDPOINT", "http://huggingface.co", [ENDPOINT.format("HF_ENDPOINT") + CHECK]),
+    ("HF_ENDPOINT", "https://huggingface.co.evil", [ENDPOINT.format("HF_ENDPOINT") + CHECK]),
+    ("HF_ENDPOINT", "https://user:hunter2secret@hub", [ENDPOINT.format("HF_ENDPOINT") + CHECK]),
+    ("HF_ENDPOINT", None, [UNKNOWN_ENDPOINT.format("HF_ENDPOINT") + CHECK]),
+    ("HF_ENDPOINT", "https://huggingface.co", []),
+    ("HF_ENDPOINT", "https://huggingface.co/", []),
+    ("HF_ENDPOINT", "", []),
+    ("HUGGINGFACE_CO_STAGING", "1", [ENDPOINT.format("HUGGINGFACE_CO_STAGING") + CHECK]),
+    ("HUGGINGFACE_CO_STAGING", "yes", [ENDPOINT.format("HUGGINGFACE_CO_STAGING") + CHECK]),
+    ("HUGGINGFACE_CO_STAGING", None, [UNKNOWN_ENDPOINT.format("HUGGINGFACE_CO_STAGING") + CHECK]),
+    ("HUGGINGFACE_CO_STAGING", "0", []),
+    ("HUGGINGFACE_CO_STAGING", "", []),
 ]
 
 
@@ -52,3 +68,26 @@ def test_a_variable_that_may_load_another_model_gives_a_warning(
     if value is not None:
         assert warnings(ask, deployment={"args": ["--model", "dense"], "env": {name: value}}) == expected
         assert warnings(ask, deployment={"args": f"{name}={value} vllm serve dense"}) == expected
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("export HF_ENDPOINT=https://hf-mirror.com; vllm serve dense", "env HF_ENDPOINT=http://hub vllm serve dense"),
+        'bash -c "HF_ENDPOINT=http://hub exec vllm serve dense"',
+    ],
+)
+def test_another_hub_that_a_script_sets_gives_a_warning(ask: Asking, script: str) -> None:
+    assert warnings(ask, deployment={"args": script}) == [ENDPOINT.format("HF_ENDPOINT") + CHECK]
+
+
+def test_another_hub_does_not_matter_for_a_model_in_a_folder(ask: Asking) -> None:
+    config = ask.request(["--model", "dense"])["deployment"]["model_configs"]["dense"]
+    deployment = {
+        "args": ["--model", "/models/dense"],
+        "env": {"HF_ENDPOINT": "http://hub"},
+        "model_configs": {"/models/dense": config},
+    }
+    request = read_request_or_manifest({"vllm_version": "0.33.0", "deployment": deployment}, ask.policy.releases, "")
+    assert isinstance(request, Request)
+    assert ask.policy.decide(request, TODAY).warnings == []

@@ -1,22 +1,32 @@
 """The variables that may make vLLM load a different model from the one that its arguments name.
 
-Follows `vllm/envs.py` and `maybe_model_redirect` of `vllm/transformers_utils/utils.py`.
+Follows `vllm/envs.py`, `maybe_model_redirect` of `vllm/transformers_utils/utils.py`, and `ENDPOINT` in
+`huggingface_hub/constants.py`. Not here: the hub's cache and its offline mode, which keep a model's name.
 """
 
 from __future__ import annotations
 
+from posixpath import isabs
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 REDIRECT: Final = "VLLM_MODEL_REDIRECT_PATH"
 MODELSCOPE: Final = "VLLM_USE_MODELSCOPE"
+ENDPOINT: Final = "HF_ENDPOINT"
+STAGING: Final = "HUGGINGFACE_CO_STAGING"
+"""The variable that selects the hub's test server, whatever `HF_ENDPOINT` is."""
+HUB: Final = "https://huggingface.co"
+TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
 MAY_DIFFER: Final = "check that the given `config.json` is the one that vLLM loads"
 
 
-def redirections(env: Mapping[str, str | None]) -> list[str]:
-    """A warning for each variable that may make vLLM load a different model; a value of None is unknown."""
+def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list[str]:
+    """A warning for each variable that may make vLLM load a different model; a value of None is unknown.
+
+    ``models`` has the names in the arguments; another hub does not matter if all are absolute paths.
+    """
     found = []
     modelscope = env.get(MODELSCOPE, "")
     if env.get(REDIRECT, "") != "":
@@ -25,4 +35,12 @@ def redirections(env: Mapping[str, str | None]) -> list[str]:
         )
     if modelscope is None or modelscope.lower() == "true":
         found.append(f"`{MODELSCOPE}` is set, so vLLM loads models from ModelScope, not from the hub; {MAY_DIFFER}")
+    endpoint, staging = env.get(ENDPOINT, ""), env.get(STAGING, "")
+    is_other = {
+        STAGING: staging is None or staging.upper() in TRUE,
+        ENDPOINT: endpoint is None or endpoint.rstrip("/") not in {"", HUB},
+    }
+    for name in (name for name, is_set in is_other.items() if is_set and not all(map(isabs, models))):
+        loads, unknown = ("may load", ", whose value is not known") if env[name] is None else ("loads", "")
+        found.append(f"vLLM {loads} models from another hub than `{HUB}`, by `{name}`{unknown}; {MAY_DIFFER}")
     return found
