@@ -41,7 +41,7 @@ from policy.intake.launch.refusals import Findings, refusals
 from policy.intake.launch.values import LaunchValues
 from policy.intake.loaded_code import loaded_code
 from policy.intake.model.pooling import MODULES
-from policy.intake.model.redirection import redirections
+from policy.intake.model.redirection import mounted_models, redirections
 from policy.intake.model.tables import tables
 from policy.intake.model.transformers_releases import transformers_warnings
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models
@@ -197,7 +197,7 @@ def _derive(
         *transformers_warnings(release, environment.transformers),
         *variable_warnings(variables, release, environment.platform),
     ]
-    doubts = [*deployment.doubts, *command.doubts]
+    doubts = [*deployment.doubts, *command.doubts, *mounted_models(deployment.mounts, deployment.folder, models.asked)]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")

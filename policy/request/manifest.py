@@ -163,6 +163,8 @@ def request_of(
         omni=omni,
         release_is_assumed=is_assumed,
         secrets=container.secrets,
+        mounts=container.mounts,
+        folder=container.folder,
     )
     return replace(
         base,

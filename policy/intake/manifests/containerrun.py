@@ -25,6 +25,7 @@ ENV: Final = frozenset({"-e", "--env"})
 LABELS: Final = frozenset({"-l", "--label", "--annotation"})
 FILES: Final = frozenset({"--env-file", "--env-host"})
 VOLUMES: Final = frozenset({"-v", "--volume"})
+VOLUMES_FROM: Final = "--volumes-from"
 FOLDERS: Final = frozenset({"-w", "--workdir"})
 UNKNOWN_IMAGE: Final = "${IMAGE}"
 """Stands in for an image whose name only a running shell knows."""
@@ -60,6 +61,7 @@ def read_container_run(
 
 def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | None]) -> None:
     mounts: list[str] = []
+    hidden = ""
     if run.is_apptainer:
         draft.env.update(container_variables(env, gets_host=run.gets_variables))
     for name, value in run.options:
@@ -75,6 +77,10 @@ def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | 
             draft.note(f"`{name}` sets variables that are not shown")
         elif name in VOLUMES:
             mounts += text.split(":")[1:2]
+        elif name == "--tmpfs":
+            mounts.append(text.partition(":")[0])
+        elif name == VOLUMES_FROM:
+            hidden = hidden or text
         elif name == "--mount":
             mounts += [part.partition("=")[2] for part in text.split(",") if part.startswith(TARGETS)]
         elif name in FOLDERS:
@@ -88,6 +94,7 @@ def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | 
         elif name == "--runtime":
             draft.hardware += runtime_signs(text, "runtime")
     draft.mounts = Mounts(mounts)
+    draft.mounts.hidden = hidden
 
 
 def add_words(draft: EngineDraft, place: str, words: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ Defines the order of a controller's and the user's words, and the notes on words
 
 from __future__ import annotations
 
+from posixpath import join
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
+MAX_FOLDER: Final = 4096
+UNKNOWN_FOLDER: Final = frozenset("$`~*?[")
+"""The characters of a folder that a shell may expand."""
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
@@ -349,8 +353,18 @@ class EngineDraft:
             doubts=self.doubts,
             problem=self.problem,
             secrets=self.secrets,
+            mounts=self.mounts.filled(folder := self._working_folder()),
+            folder=folder,
         )
         self.node.reader.add(container, self.node)
+
+    def _working_folder(self) -> str:
+        """The folder in which the server starts; relative to the image's if nothing states it, empty if not known."""
+        folder = ""
+        for each in (self.folder, *(() if self.server is None else self.server.folders)):
+            is_unknown = type(each) is Unknown or each == "-" or not UNKNOWN_FOLDER.isdisjoint(each)
+            folder = "" if is_unknown or len(folder) + len(each) > MAX_FOLDER else join(folder, each)
+        return folder
 
     def _add_image_variables(self, found: ImageVersion) -> bool:
         """Set the variables that the image sets, unless the manifest sets them; returns whether there are any."""

@@ -24,14 +24,16 @@ MAX_DEPTH: Final = 64
 """The maximum depth of a path; a deeper one is treated as below a mount."""
 VLLM_FOLDERS: Final = (
     *("/bin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/opt/venv", "/opt/vllm", "/root/.local"),
-    *("/vllm-workspace/vllm", "/etc/ld.so.preload", "/usr/lib/python3", "/usr/local/lib/python3"),
+    *("/vllm-workspace/vllm", "/etc/ld.so.preload", "/etc/python3", "/usr/lib/python3", "/usr/local/lib/python3"),
 )
 """The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
-PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/sbin")
+PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/sbin", "/etc/alternatives")
 """Other folders in which a shell may look for `vllm` or Python first. A mount above one has a toolkit, or a driver."""
 PROGRAM: Final = re.compile(r"(?:vllm|python|pypy)[\w.-]{0,64}", re.ASCII)
-PACKAGE_FOLDERS: Final = re.compile(r"/(?:(?:site|dist)-packages|lib(?:64)?/python3[0-9.]*)(?:/|$)")
-"""Matches a path at or below a folder of Python libraries."""
+PACKAGE_FOLDERS: Final = re.compile(
+    r"/(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]*)(?:/|$)|/(?:site|user)customize\.py$"
+)
+"""Matches a path at or below a folder of Python libraries, or a file that Python runs at its start."""
 
 
 def absolute(path: str) -> str:
@@ -56,6 +58,11 @@ class Mounts:
         union._empty = self._empty | other._empty  # of the same class
         union.hidden = self.hidden or other.hidden
         return union
+
+    def filled(self, folder: str) -> tuple[str, ...]:
+        """The mount points that may have a model; not those at or above a working folder whose volumes are empty."""
+        above = set(_ancestry(folder)) if isabs(folder) else set()
+        return tuple(path for path in self._count if path not in self._empty or path not in above)
 
     def hides(self, file: str, mount: str) -> bool:
         """Whether another mount hides a file of the one at ``mount``.

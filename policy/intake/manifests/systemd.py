@@ -33,6 +33,7 @@ OPTIONS: Final = {
     "EnvironmentFile": "--env-file",
     "Label": "--label",
     "Mount": "--mount",
+    "Tmpfs": "--tmpfs",
     "Volume": "--volume",
     "WorkingDir": "--workdir",
 }

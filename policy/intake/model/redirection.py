@@ -1,4 +1,4 @@
-"""The variables that may make vLLM load a different model from the one that its arguments name.
+"""The variables and mounts that may make vLLM load a different model from the one that its arguments name.
 
 Follows `vllm/envs.py`, `maybe_model_redirect` of `vllm/transformers_utils/utils.py`, and `ENDPOINT` in
 `huggingface_hub/constants.py`. Not here: the hub's cache and its offline mode, which keep a model's name.
@@ -6,11 +6,13 @@ Follows `vllm/envs.py`, `maybe_model_redirect` of `vllm/transformers_utils/utils
 
 from __future__ import annotations
 
-from posixpath import isabs
+from posixpath import isabs, join, normpath
 from typing import TYPE_CHECKING, Final
 
+from policy.messages import quoted
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 REDIRECT: Final = "VLLM_MODEL_REDIRECT_PATH"
 MODELSCOPE: Final = "VLLM_USE_MODELSCOPE"
@@ -19,6 +21,8 @@ STAGING: Final = "HUGGINGFACE_CO_STAGING"
 """The variable that selects the hub's test server, whatever `HF_ENDPOINT` is."""
 HUB: Final = "https://huggingface.co"
 TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
+MAX_PARTS: Final = 8
+"""The most parts of a model's name whose first ones are looked for among the mounts too."""
 MAY_DIFFER: Final = "check that the given `config.json` is the one that vLLM loads"
 
 
@@ -44,3 +48,30 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
         loads, unknown = ("may load", ", whose value is not known") if env[name] is None else ("loads", "")
         found.append(f"vLLM {loads} models from another hub than `{HUB}`, by `{name}`{unknown}; {MAY_DIFFER}")
     return found
+
+
+def mounted_models(mounts: Collection[str], folder: str, models: Collection[str]) -> list[str]:
+    """Why vLLM may load a folder with the name of a model instead of it: one that a mount is at, above or below.
+
+    ``mounts`` are absolute. ``folder`` is the working folder; any folder may be, unless it is absolute.
+    """
+    found = []
+    for name in models if mounts else ():
+        path = "" if isabs(name) else normpath(join(folder, name))
+        mount = next(filter(_may_make(path), mounts), None) if path else None
+        if mount is not None:
+            found.append(
+                f"the mount at {quoted(mount)} may make the folder {quoted(name)}, and vLLM loads it instead of that "
+                "model"
+            )
+    return found
+
+
+def _may_make(path: str) -> Callable[[str], bool]:
+    """Whether a mount may make a folder, or have it, at a path; below any folder if the path is relative."""
+    if isabs(path):
+        return lambda mount: f"{path}/".startswith(f"{mount.rstrip('/')}/") or mount.startswith(f"{path}/")
+    parts = [part for part in path.split("/") if part != ".."]
+    shortest = 1 if len(parts) <= MAX_PARTS else len(parts)
+    ends = tuple(f"/{'/'.join(parts[:count])}" for count in range(shortest, len(parts) + 1))
+    return lambda mount: mount.endswith(ends) or f"{ends[-1]}/" in mount

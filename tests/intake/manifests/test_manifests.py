@@ -44,6 +44,7 @@ def shown(container: Container) -> dict[str, Any]:
         installation = msgspec.structs.asdict(container.installation)
         members["installation"] = {name: value for name, value in installation.items() if value or name != "likely"}
     members["hardware"] = [[sign.platform, sign.place] for sign in container.hardware]
+    members["mounts"] = list(container.mounts)
     members["words"] = [list(pair) for pair in zip(members["words"], members.pop("places"), strict=True)]
     return {name: value for name, value in members.items() if value or name == "path"}
 

@@ -35,7 +35,7 @@ def compose(**fields: Any) -> dict[str, Any]:
 
 
 def warnings(ask: Asking, document: dict[str, Any]) -> list[str]:
-    """The warnings of the engine's decision, which is for a verified release if there are none."""
+    """The decision's warnings but those of the model's folder; the release is verified if there are none."""
     configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
     asked = read_request_or_manifest({"manifest": document, "model_configs": configs}, ask.policy.releases, "")
     assert isinstance(asked, Manifest)
@@ -43,7 +43,7 @@ def warnings(ask: Asking, document: dict[str, Any]) -> list[str]:
     assert isinstance(request, Request)
     decision = ask.policy.decide(request, TODAY)
     assert decision.release.verified is not any("may not be the one that runs" in each for each in decision.warnings)
-    return decision.warnings
+    return [each for each in decision.warnings if not each.endswith("and vLLM loads it instead of that model")]
 
 
 def mount_warning(path: str) -> list[str]:
@@ -293,3 +293,105 @@ def test_a_home_on_a_volume_may_have_packages_with_another_vllm(
     empty = pod(mount, command=SERVE, env=variables)
     empty["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     assert warnings(ask, empty) == []
+
+
+MODEL = "Qwen/dense"
+
+
+def model_warnings(ask: Asking, document: Any, model: str = MODEL) -> list[str]:
+    """The warnings of an engine whose model has the name ``model``."""
+    config = ask.request(["--model", "dense"])["deployment"]["model_configs"]["dense"]
+    members = {"vllm_version": "0.24.0", "manifest": document, "model_configs": {model: config}}
+    asked = read_request_or_manifest(members, ask.policy.releases, "")
+    assert isinstance(asked, Manifest)
+    ((_, request),) = requests_of(asked, ask.policy.releases)
+    assert isinstance(request, Request)
+    return ask.policy.decide(request, TODAY).warnings
+
+
+def folder_warning(mount: str, model: str = MODEL) -> list[str]:
+    return [f"the mount at `{mount}` may make the folder `{model}`, and vLLM loads it instead of that model"]
+
+
+SERVED = ["vllm", "serve", MODEL]
+
+
+@pytest.mark.parametrize(
+    ("mount", "folder", "is_warned"),
+    [
+        *((f"/vllm-workspace/{path}", "", True) for path in ("Qwen", MODEL, f"{MODEL}/config.json")),
+        *((f"/app/{path}", "/app", True) for path in ("Qwen", "Qwen/./x/../dense/", f"/{MODEL}/config.json")),
+        *((path, "/app/x/", True) for path in ("/app", "/app/x", "app/x/Qwen")),
+        *((f"/{MODEL}", "/", True), (f"/models/{MODEL}", "$(DIR)", True), (f"/models/{MODEL}", "", True)),
+        *(("/vllm-workspace/models", "", False), ("/Qwen/dense-2", "", False), ("/models/x/dense", "", False)),
+        *((f"/models/{MODEL}", "/app", False), ("/app/Qwen/other", "/app", False), ("/app/Qwen2", "/app", False)),
+        *(("/models", "", False), ("/data/dense/Qwen", "", True), ("/app/y", "/app/x", False)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["pod", "compose", "run", "cd"])
+def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
+    ask: Asking,
+    mount: str,
+    folder: str,
+    is_warned: bool,  # noqa: FBT001  # a table's value
+    kind: str,
+) -> None:
+    if kind != "pod" and not mount.startswith("/"):
+        return  # Docker refuses it
+    if kind == "pod":
+        document: Any = pod(mount, command=SERVED, **({"workingDir": folder} if folder else {}))
+    elif kind == "compose":
+        fields = {"working_dir": folder.replace("$", "$$")} if folder else {}
+        document = compose(command=[MODEL], volumes=[f"./x:{mount}"], **fields)
+    elif kind == "run":
+        option = f"-w '{folder}'" if folder else ""
+        document = {"script": f"docker run {option} -v ./x:{mount}:ro {IMAGE} {MODEL}"}
+    else:
+        document = pod(mount, command=["sh", "-c", f"cd {folder or '.'} && exec vllm serve {MODEL}"])
+        is_warned = is_warned or folder == "$(DIR)"
+    shown = "/" + "/".join(part for part in mount.replace("/./x/..", "").split("/") if part)
+    assert model_warnings(ask, document) == (folder_warning(shown) if is_warned else [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["vllm", "serve", "--model", MODEL], ["vllm", "serve", f"--model={MODEL}"], ["vllm", "serve", f"{MODEL}/"]),
+        *(["sh", "-c", f"M={MODEL}; vllm serve $M"], ["sh", "-c", f"mkdir x; vllm serve {MODEL}"]),
+        ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL],
+    ],
+)
+def test_the_model_is_a_folder_however_it_is_named(ask: Asking, command: list[str]) -> None:
+    (warning,) = model_warnings(ask, pod(f"/vllm-workspace/{MODEL}", command=command))
+    assert warning.startswith(f"the mount at `/vllm-workspace/{MODEL}` may make the folder `{MODEL}")
+
+
+def test_a_model_that_is_a_path_is_certain(ask: Asking) -> None:
+    path = f"/models/{MODEL}"
+    assert model_warnings(ask, pod(path, command=["vllm", "serve", path]), path) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/python3.12", "/etc/python3.12/sitecustomize.py", "/etc", "/x/usercustomize.py", "/etc/alternatives"),
+        "/etc/alternatives/python3",
+    ],
+)
+def test_a_mount_over_what_python_runs_at_its_start_may_make_another_vllm_run(ask: Asking, path: str) -> None:
+    document = compose(volumes=[f"./x:{path}"])
+    assert warnings(ask, document) == mount_warning(path)
+    assert warnings(ask, pod(path, command=SERVE)) == mount_warning(path)
+
+
+@pytest.mark.parametrize("options", ["--tmpfs /usr/local/bin:size=1g", "-v ./x:/usr/local/bin", "-vx:/usr/local/bin"])
+def test_the_mounts_of_a_container_run_are_read(ask: Asking, options: str) -> None:
+    assert warnings(ask, {"script": f"docker run {options} {IMAGE} dense"}) == mount_warning("/usr/local/bin")
+    volume = "[Container]\nImage={}\nExec=dense\n{}"
+    setting = f"Tmpfs={options[8:]}" if "tmpfs" in options else "Volume=x:/usr/local/bin"
+    assert warnings(ask, {"unit": volume.format(IMAGE, setting)}) == mount_warning("/usr/local/bin")
+
+
+def test_the_volumes_of_another_container_are_not_shown(ask: Asking) -> None:
+    expected = [HIDDEN.format("x") + "that runs"]
+    assert warnings(ask, {"script": f"docker run --volumes-from x {IMAGE} dense"}) == expected
