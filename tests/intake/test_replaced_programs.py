@@ -109,6 +109,87 @@ def test_any_program_that_may_change_a_place_that_the_engine_is_loaded_from_coun
     assert found.cause.endswith(CHANGED)
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(
+            "tar -C /usr -xf x; SERVE",
+            "tar -C / -xf x; SERVE",
+            "tar xf x -C /opt/venv; SERVE",
+            "tar xzf x -C/usr; SERVE",
+        ),
+        *("tar --directory=/usr/local -xf x; SERVE", "tar --directory / -xf x; SERVE", "sudo tar -C / -xf x; SERVE"),
+        *("timeout 60 tar -C //usr -xf x; SERVE", "busybox tar -C /usr/ -xf x; SERVE", "curl x | tar xz -C /; SERVE"),
+        *("cd / && tar xf x && SERVE", "cd /usr; unzip /x.zip; SERVE", "cd /usr/local/lib; tar --extract -f x; SERVE"),
+        *("pushd /; cpio -idm < x; SERVE", "cd /; curl x | env tar xz; SERVE", "cd /; 7z x /p/x.7z; SERVE"),
+        *("unzip -d /usr/local x; SERVE", "unzip x -d /usr/local/bin; SERVE", "7z x x.7z -o/usr; SERVE"),
+        *("cp -r x/. /; SERVE", "cp -a /p/* /usr/; SERVE", "cp -R /p/venv /opt; SERVE", "cp -rT /p /usr/local; SERVE"),
+        *("cp -r -t /usr /p/lib; SERVE", "cp -r /p/lib /usr; SERVE", "cp --recursive $X /usr; SERVE"),
+        *("rsync x/ /usr/; SERVE", "rsync -a host:/p/ /; SERVE", "rsync -a /p/lib /usr/local; SERVE"),
+        *(
+            "mv /opt/venv /old; SERVE",
+            "mv /p/venv /opt/; SERVE",
+            "rm -rf /opt/venv; SERVE",
+            "rm -rf /usr/local/*; SERVE",
+        ),
+        *("ln -sfn /p /opt/venv; SERVE", "mount --bind /p /usr/local; SERVE", "mount -t overlay x /usr; SERVE"),
+        *(
+            "tar -C ~ -xf x; SERVE",
+            "unzip x -d $HOME; SERVE",
+            "cp -r /p/. ${HOME}/.local/; SERVE",
+            "tar -xf x -C /root; SERVE",
+        ),
+        *("cp -r /p/.local ~/; SERVE", "tar -xf x -C /etc; SERVE", "cp -r /p/. /etc/python3.12; SERVE"),
+        *(
+            "tar -xf x -C /root/miniconda3; SERVE",
+            "tar -xf x -C /app/.venv; SERVE",
+            "git clone x /opt/conda/envs/a; SERVE",
+        ),
+        *("sh -c 'tar -C / -xf x'; SERVE", "bash -c 'cd / && tar xf x'; SERVE", "D=/usr; tar -C $D -xf x; SERVE"),
+        *("python3 -m tarfile -e x /; SERVE", "python3 -m zipfile -e x /usr; SERVE", "aws s3 sync s3://x /opt; SERVE"),
+        *(
+            "tar -C /tmp/e -xf x; /tmp/e/bin/SERVE",
+            "cp -r /p/e /tmp; /tmp/e/bin/SERVE",
+            "cd /tmp; tar xf x; e/bin/SERVE",
+        ),
+        *(f"tar -xf x -C /src; cd /src/y; {MODULE}", f"tar xf x; {MODULE}", f"cd /src; unzip x; {MODULE}"),
+        *(f"cp -r /p/. /src; cd /src; {MODULE}", f"rsync -a /p/ .; {MODULE}", f"tar -C ~/x -xf x; cd ~/x; {MODULE}"),
+        "echo x > /etc/python3.12/sitecustomize.py; SERVE",
+    ],
+)
+def test_a_program_that_may_fill_a_folder_above_such_a_place_counts(script: str) -> None:
+    found = installation(script.replace("SERVE", "vllm serve m"))
+    assert found is not None
+    assert found.version is None
+    assert found.cause.endswith(CHANGED)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("tar -C /tmp -xf x; SERVE", "tar -C /models -xf x; SERVE", "cd /tmp; tar xf x; SERVE", "tar xf x; SERVE"),
+        *("cd /; tar -czf /tmp/x.tgz etc; SERVE", "cd /; tar tf x; SERVE", "cd /; git --version; SERVE"),
+        *(
+            "cp x.so /usr/lib/; SERVE",
+            "ln -s /x/a.so /usr/lib/; SERVE",
+            "cp -r /models/x /root/; SERVE",
+            "cd /; ls; SERVE",
+        ),
+        *("cp -r /models/x /opt; SERVE", "rsync -a /models/x /root/; SERVE", "mv /x/y /usr/local/bin/; SERVE"),
+        *("curl -o /usr/local/bin/x http://x; SERVE", "rm -rf /root/.cache; SERVE", "cp -r /usr /backup; SERVE"),
+        *(
+            "cp -r /p/x ~/.cache; SERVE",
+            "find / -name x; SERVE",
+            "chown -R 1000 /opt; SERVE",
+            "mkdir -p /opt/venv; SERVE",
+        ),
+        *("bash -c 'ls /'; SERVE", f"tar xf x -C /tmp; cd /src; {MODULE}", "tar -C /tmp/e -xf x; /tmp/f/bin/SERVE"),
+    ],
+)
+def test_a_program_that_fills_other_folders_does_not_count(script: str) -> None:
+    assert installation(script.replace("SERVE", "vllm serve m")) is None
+
+
 def test_a_change_after_an_installation_makes_its_version_the_likely_one() -> None:
     found = installation(f"pip install vllm==0.33.0; sed -i s/a/b/ {PACKAGES}/vllm/envs.py; vllm serve m")
     assert found == Installation(None, f"`sed` {CHANGED}", likely="0.33.0")

@@ -128,10 +128,13 @@ def changes_configuration(words: Sequence[str]) -> bool:
     """Whether a command may set an option in pip's configuration that changes where or whether it installs."""
     if "config" not in words or {"set", "edit"}.isdisjoint(words):
         return False
-    if not any(PIP_NAME.fullmatch(word.rpartition("/")[2]) for word in words):
+    if type(words[0]) is not Unknown and not any(PIP_NAME.fullmatch(word.rpartition("/")[2]) for word in words):
         return False
-    options = [f"--{word.rpartition('.')[2]}" for word in words[words.index("config") :] if "." in word]
-    return not any(map(keeps, options))
+    after = words[words.index("set") + 1 :] if "set" in words else []
+    match [word for word in after if not word.startswith("-")]:
+        case [name, _]:
+            return is_uncertain(name) or not keeps(f"--{name.rpartition('.')[2]}")
+    return True
 
 
 def _environment(

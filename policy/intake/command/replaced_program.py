@@ -7,12 +7,13 @@ Python or a shell loads the engine. Not here: what pip and the like install (`in
 from __future__ import annotations
 
 import re
-from collections import Counter
 from posixpath import basename, dirname, join, normpath
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.filled_folders import ABOVE, CHANGE_LAST, CONFIGURATION, ENVIRONMENT, filled_folders
+from policy.intake.command.model_folders import model_folders
 from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.programs import PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
 from policy.intake.command.words import Unknown
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from policy.intake.command.script_commands import Command
     from policy.intake.command.vllm_command import ServerCommand
 
-PACKAGES: Final = re.compile(r"(?<![\w-])(?:(?:site|dist)-packages|lib(?:64)?/python3[0-9.]{0,8}(?=/|$))(?![\w-])")
-"""Matches a folder of Python's libraries within a path or a text."""
+PACKAGES: Final = re.compile(
+    r"(?<![\w-])(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]{0,8}(?=/|$))(?![\w-])"
+)
+"""Matches a folder of Python's libraries within a path or a text; Debian's `sitecustomize.py` is a link to `/etc`."""
 FILES: Final = re.compile(
     rf"{PACKAGES.pattern}|(?<!\w)(?:site|user)customize\.py|/etc/ld\.so\.preload|(?<!\w)s?bin/vllm(?![\w-])"
 )
@@ -49,8 +52,6 @@ READERS: Final = frozenset(
     ]
 )
 """Programs and shell commands that leave the content of the files that they name as it is."""
-CHANGE_LAST: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
-"""Programs that write only the last file that is named, unless an option names the folder."""
 FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
 """Matches the beginning of an option that names the folder: `-t`, `-rt`, `--target-directory`."""
 QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
@@ -83,9 +84,6 @@ PRINTS: Final = re.compile(
 CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}-c\s{1,9}(?:'([^']*+)'|"([^"]*+)")""")
 CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
 """Matches what may let a program that mostly reads change a file."""
-REMOVERS: Final = frozenset({"rm", "rmdir", "shred", "unlink"})
-NAMES_MODEL: Final = re.compile(r"--?(?:[\w-]{0,64}?[_-])?(?:model|repo|tokenizer|dataset)")
-"""Matches the beginning of an option that names what a program reads."""
 MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
 
@@ -96,8 +94,12 @@ class ReplacedFiles(Struct):
     folder: str = ""
     """The working folder, relative to the first one unless it is known."""
     replaced: Installation | None = None
+    configures: bool = False
+    """Whether they may write the configuration of pip or uv."""
     _written: dict[str, str] = {}
     """The paths that commands may write, with their programs."""
+    _filled: dict[str, str] = {}
+    """The folders into which commands may write files that they do not name, with the programs."""
     _packages: dict[str, str] = {}
     """The folders in which commands may write something named vllm, with the programs."""
     _names: set[str] = set()
@@ -115,12 +117,21 @@ class ReplacedFiles(Struct):
         at = next((at for at, word in enumerate(words) if word not in PREFIXES), len(words) - 1)
         program, arguments = words[at].rpartition("/")[2], words[at + 1 :]
         targets = [*command.outputs]
-        if not _only_reads(program, arguments):
+        only_reads = _only_reads(program, arguments)
+        if not only_reads:
             targets += self._targets(program, arguments, command)
         if not any(map(_is_installer, words[: at + 3])):  # which names packages
             for target in targets:
                 self._write(program, target)
-            self._write_models(program, [] if _only_reads(program, arguments) else arguments)
+            if not only_reads:
+                self._fill(program, filled_folders(program, arguments, targets))
+                for folder in model_folders(program, arguments):
+                    if len(folder) <= MAX_PATH:
+                        self._models.setdefault(self._resolved(folder), program)
+            if targets:
+                named = command.outputs if only_reads else (*arguments, *targets)
+                if CONFIGURATION.search(" ".join((f"/{self.folder}/", *named))) is not None:
+                    self.configures = True
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
         if program == "xargs" and self._is_listed:
             started = next((word for word in arguments if word[:1] not in {"-", "{"} and not word.isdecimal()), "cat")
@@ -144,10 +155,12 @@ class ReplacedFiles(Struct):
         programs = [_joined(folder, each) for each in server.programs if "/" in each]
         changed = next((self._written[each] for each in programs if each in self._written), None)
         if changed is None and (server.module or server.is_dynamo):
-            changed = self._packages.get(folder)
-            above = folder
-            while changed is None and above not in {"", "/"}:
-                changed, above = self._written.get(above), dirname(above)
+            changed = self._packages.get(folder) or self._written.get(folder)
+            programs.append(join(folder, "vllm"))
+        for each in programs if self._filled else ():
+            above, below = dirname(each), each
+            while changed is None and above != below and len(each) <= MAX_PATH:
+                changed, above, below = self._filled.get(above), dirname(above), above
         return self.replaced if changed is None else self.replaced or _replaced(changed)
 
     def _targets(self, program: str, arguments: Sequence[str], command: Command) -> Iterator[str]:
@@ -193,21 +206,15 @@ class ReplacedFiles(Struct):
         if found:
             self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
 
-    def _write_models(self, program: str, arguments: Sequence[str]) -> None:
-        """Note the folders that a program may make or fill; not those that have the name of what it reads."""
-        if program in REMOVERS:
-            return
-        is_last = program in CHANGE_LAST or program == "mv"
-        is_download = "download" in arguments
-        tails = Counter(map(_model_name, arguments))
-        for at, word in enumerate(arguments):
-            before, _, value = (
-                word.partition("=") if word.startswith("-") else ("".join(arguments[at - 1 : at]), "", word)
-            )
-            is_target = before.startswith("--local") if is_download else NAMES_MODEL.match(before) is None
-            is_target = is_target and (at + 1 == len(arguments) or not is_last) and tails[_model_name(word)] == 1
-            if is_target and "/" in value and "://" not in value and len(value) <= MAX_PATH:
-                self._models.setdefault(self._resolved(value), program)
+    def _fill(self, program: str, folders: Iterable[str]) -> None:
+        """Note that a program may write any file in some folders."""
+        for folder in folders:
+            if not folder or folder[0] == "-" or len(folder) > MAX_PATH:
+                continue
+            path = self._resolved(folder).removesuffix("/*")
+            self._filled.setdefault(path, program)
+            if ABOVE.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
+                self.replaced = self.replaced or _replaced(program)
 
     def other_models(self, server: ServerCommand) -> Iterator[str]:
         """Why the model of a server may be a folder that the commands before it made."""
@@ -240,18 +247,15 @@ def _joined(folder: str, path: str) -> str:
     """A path in a folder without `.` and `..`; long ones stay as they are."""
     if len(path) > MAX_PATH or len(folder) > MAX_PATH:
         return path
+    if path[:1] in {"~", "$"}:
+        folder = ""
     found = normpath(join(folder, path))
-    return "" if found == "." else found
+    return found[1:] if found[:2] == "//" else "" if found == "." else found
 
 
 def _is_installer(word: str) -> bool:
     name = basename(word)
     return name in RUNNERS or PIP_NAME.fullmatch(name) is not None
-
-
-def _model_name(word: str) -> str:
-    """The last two parts of a path or an address, which may be the name of a model."""
-    return "/".join(word.rpartition("=")[2].rstrip("/").removesuffix(".git").rsplit("/", 2)[-2:])
 
 
 def _only_reads(program: str, arguments: Sequence[str]) -> bool:

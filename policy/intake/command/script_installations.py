@@ -61,6 +61,10 @@ class ScriptInstallations(Struct):
         """Note that the working folder changes."""
         self._folders += 1
 
+    def doubt(self) -> None:
+        """Note that what pip or uv does may have been changed."""
+        self._is_doubtful = True
+
     def read(self, command: Command) -> None:
         """Note what a command installs, removes or activates."""
         self.variables.script = command.env

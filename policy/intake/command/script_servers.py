@@ -54,6 +54,8 @@ class _CommandsBefore(Struct):
                 self.installations.change_folder()
             self.installations.read(command)
             self.files.read(command)
+        if self.files.configures:
+            self.installations.doubt()
         self.unread.clear()
 
 

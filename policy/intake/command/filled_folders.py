@@ -1,0 +1,93 @@
+"""Folders that a command may fill with files of which it does not name each: archives, copied folders, mounts.
+
+Not here: files that a command names, and what the folders mean for a server (`replaced_program`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.programs import SHELLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+HOME: Final = r"(?:/root|/home/[^/]{1,256}|~[^/]{0,256}|\$\{?HOME\}?)"
+ABOVE: Final = re.compile(
+    rf"/|/home|{HOME}(?:/\.local(?:/lib(?:64)?|/bin)?)?|/(?:etc|opt|usr|usr/local)|(?:/usr|/usr/local)?/(?:s?bin|lib(?:64)?)"
+)
+"""Matches a folder that contains those from which Python or a shell loads the engine in some image."""
+ENVIRONMENT: Final = re.compile(
+    r"(?:^|/)\.?(?:v?env|(?:mini|ana|micro)?(?:conda|mamba|forge)3?|envs/[^/]{1,256})(?:/(?:bin|lib(?:64)?))?\Z"
+)
+"""Matches an environment of Python that has a usual name, or its programs or libraries."""
+CONFIGURATION: Final = re.compile(
+    r"(?<![\w.-])(?:pip\.conf|uv\.toml|pyproject\.toml)(?![\w.-])"
+    r"|(?:/\.config|/xdg|/etc)/(?:pip|uv)(?![\w.-])|/\.pip(?![\w.-])|/\.config/?(?:\s|\Z)"
+)
+"""Matches a file from which pip or uv reads its options, or its folder, within a text."""
+CHANGE_LAST: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
+"""Programs that write only the last file that is named, unless an option names the folder."""
+SINGLE: Final = frozenset(
+    {*("curl", "dd", "install", "link", "tee", "touch", "truncate"), *("kill", "make", "nginx", "ray")}
+)
+"""Programs that write only files that their words name, or that serve a folder."""
+COPIES: Final = frozenset({"cp", "ln", "mv", "rsync", "scp"})
+"""Programs that write into the last folder that is named."""
+RECURSIVE: Final = re.compile(r"-(?:[A-Za-z]{0,16}[rRa]|-recursive|-archive)")
+AS_TARGET: Final = re.compile(r"-(?:[A-Za-z]{0,16}[nTt]|-no-(?:target-dir|deref)|-target)")
+"""Matches an option by which the last folder itself is replaced, or another word names it."""
+UNPACKERS: Final = frozenset(
+    {
+        *("tar", "bsdtar", "gtar", "star", "unzip", "bsdunzip", "7z", "7za", "7zr", "7zz", "unrar", "cpio", "bsdcpio"),
+        *("pax", "jar", "rpm2archive", "dpkg-deb", "git"),
+    }
+)
+"""Programs that may write into the working folder what their words do not name."""
+PACKS: Final = re.compile(r"-?[A-Za-z]{0,16}[ctu][A-Za-z]{0,16}\Z|--(?:create|list|append|update|test)")
+"""Matches the first argument with which such a program writes at most an archive."""
+IN_OWN_FOLDER: Final = frozenset({"clone", "commit", "config", "init", "--version"})
+"""The first arguments of `git` with which it writes nothing but a folder of its own, or the one that is named."""
+
+
+def filled_folders(program: str, arguments: Sequence[str], targets: Sequence[str]) -> Iterable[str]:
+    """The words that name the folders; ``targets`` are the words that may name what the command changes."""
+    if program in SHELLS or program == "eval":
+        return () if UNPACKERS.isdisjoint(targets) and {"cp", "rsync"}.isdisjoint(targets) else targets
+    if program in SINGLE or not arguments:
+        return ()
+    if program in COPIES:
+        return _copied(program, arguments)
+    if program == "git":
+        return targets if arguments[0] in IN_OWN_FOLDER else (*targets, ".")
+    if program in UNPACKERS:
+        return () if PACKS.match(arguments[0]) is not None else (*targets, ".")
+    return targets if UNPACKERS.isdisjoint(arguments) else (*targets, ".")
+
+
+def _copied(program: str, arguments: Sequence[str]) -> Iterable[str]:
+    """The same for a program that copies, moves or links what it names into the last folder, under the same names."""
+    options = [word for word in arguments if word.startswith("-")]
+    target = arguments[-1]
+    if program in {"cp", "scp"} and not any(map(RECURSIVE.match, options)):
+        return ()
+    if any(map(AS_TARGET.match, options)):
+        return arguments
+    sources = [word for word in arguments[:-1] if not word.startswith("-")]
+    found = [target if _is_content(program, source) else _named_in(target, source) for source in sources]
+    return [*sources, *found] if program == "mv" else found
+
+
+def _is_content(program: str, source: str) -> bool:
+    """Whether what is in a folder is copied, or names that are not known."""
+    return (
+        (program == "rsync" and source.endswith("/"))
+        or source.rstrip("/").endswith(("/.", "*", "?", "]", "}"))
+        or source in {".", "./", ".."}
+        or "$" in source.rstrip("/").rpartition("/")[2]
+    )
+
+
+def _named_in(target: str, source: str) -> str:
+    return f"{target}/{source.rstrip('/').rpartition('/')[2]}"
