@@ -23,6 +23,27 @@ def read(script: str) -> tuple[list[str], list[str], list[str]]:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *("env -0 SERVE", "env --null SERVE", "env --nu A=b SERVE", "env -i0 SERVE", "env -0u A SERVE"),
+        *("env A=b -0 SERVE", "env -C / -0 SERVE", "env -0 -S 'SERVE'", "exec env -0 SERVE", "nohup env -0 SERVE"),
+        "env -0 python3 -m vllm.entrypoints.openai.api_server --model a/b",
+    ],
+)
+def test_env_that_refuses_to_start_a_program_starts_no_server(command: str) -> None:
+    assert read(command.replace("SERVE", "vllm serve a/b")) == (
+        [],
+        [],
+        ["`env` starts no program with its option `-0`, so nothing starts it; remove what comes before"],
+    )
+
+
+@pytest.mark.parametrize("command", ["env -u A0 SERVE", "env -C /0 SERVE", "env -0; SERVE", "env -0 x; SERVE"])
+def test_env_that_starts_its_program_starts_the_server(command: str) -> None:
+    assert read(command.replace("SERVE", "vllm serve a/b")) == (["a/b"], [], [])
+
+
+@pytest.mark.parametrize(
     ("script", "why"),
     [
         ("exit 0; vllm serve a/b", "`exit 0` ends the script before it starts vLLM"),

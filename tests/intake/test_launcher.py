@@ -358,7 +358,7 @@ def variable_of(words: list[str], env: Mapping[str, str | None]) -> tuple[str | 
             "uv run --with-editable .",
             "ncu",
         ),
-        *("nsys profile -o x", "timeout 5", "env -C /", "env --null", "exec -a -c", "gosu x", "torchrun"),
+        *("nsys profile -o x", "timeout 5", "env -C /", "exec -a -c", "gosu x", "torchrun"),
     ],
 )
 def test_programs_that_keep_the_environment_leave_the_variable(before: str) -> None:

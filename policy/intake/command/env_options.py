@@ -23,6 +23,8 @@ ASSIGNMENT: Final = re.compile(r"([^=-][^=]*)=")
 SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
 """The short options that take a value, with their long names."""
 IGNORE: Final = "--ignore-environment"
+NULL: Final = "--null"
+"""The option with which `env` prints variables, and refuses to start a program; `-0` for short."""
 MAX_SPLITS: Final = 4
 PIECE: Final = re.compile(
     r"""(?P<blank>[ \t\n\v\f\r]+)"""
@@ -43,13 +45,19 @@ IN_SINGLE: Final = re.compile(r"\\([\\'])")
 
 
 class EnvWords:
-    """The words of a command that begins with `env`; ``at`` is the position of the next one to parse."""
+    """The words of a command that begins with `env`; ``at`` is the position of the next one to parse.
+
+    ``refuses``: whether an option makes `env` refuse to start a program. ``folder`` is the last working folder that it
+    changes to; empty if it changes to none.
+    """
 
     def __init__(self, words: list[str], places: list[str], at: int) -> None:
         self.words = words
         self.places = places
         self.at = at
         self.splits = 0
+        self.refuses = False
+        self.folder = ""
 
     def read(
         self,
@@ -80,6 +88,9 @@ class EnvWords:
             width = 1
             if option and value is None:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
+            if option == "chdir":
+                self.folder = value or ""
+            self.refuses = self.refuses or _is_null(word)
             if option == "unset" and value and (value in own or value in env):
                 own[value] = None
                 set_at[value] = self.places[self.at]
@@ -112,6 +123,13 @@ def _clears_environment(word: str) -> bool:
     if word.startswith("--i"):
         return IGNORE.startswith(word)
     return word == "-" or (word[1:2] != "-" and "i" in _letters(word))
+
+
+def _is_null(word: str) -> bool:
+    """Whether a word is `-0` or `--null`, possibly combined or abbreviated."""
+    if word.startswith("--n"):
+        return NULL.startswith(word)
+    return word[1:2] != "-" and "0" in _letters(word)
 
 
 def _letters(word: str) -> str:

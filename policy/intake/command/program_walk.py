@@ -29,10 +29,12 @@ from policy.intake.command.programs import (
     is_program,
     is_unknown,
     next_start,
+    passes_server,
 )
 from policy.intake.command.python_command import python_command, python_file, python_module
 from policy.intake.command.script_context import ScriptContext, Variables  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.vllm_command import (
+    STARTS_NOTHING,
     ServerCommand,
     UnreadableCommand,
     doubt_variables,
@@ -83,7 +85,8 @@ def server_of(
         if found.installation is None and walk.installation is not None:
             found = replace(found, installation=walk.installation)
         walk.set_at.update(found.set_at)
-        found = replace(found, programs=(*walk.programs, *found.programs), set_at=walk.set_at)
+        folders = (*walk.folders, *found.folders)
+        found = replace(found, programs=(*walk.programs, *found.programs), folders=folders, set_at=walk.set_at)
     return found
 
 
@@ -104,6 +107,7 @@ class _ProgramWalk(Struct):
     context: ScriptContext
     at: int = 0
     programs: list[str] = []
+    folders: list[str] = []
     set_at: dict[str, str] = {}
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
@@ -173,13 +177,24 @@ class _ProgramWalk(Struct):
             options = EnvWords(self.words, self.places, self.at + 1)
             options.read(self.own, self.env, self.set_at, self.context.budget)
             self.words, self.places, self.at = options.words, options.places, options.at
-            return True, None
+            if options.folder:
+                self.folders.append(options.folder)
+            return not options.refuses, self._refused() if options.refuses else None
         while self.at < len(self.words) and (assignment := ASSIGNMENT.match(self.words[self.at])) is not None:
             word = self.words[self.at]
             self.own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
             self.set_at[assignment.group(1)] = self.places[self.at]
             self.at += 1
         return True, None
+
+    def _refused(self) -> UnreadableCommand | None:
+        """Why nothing starts the server among the words after an `env` that refuses to start a program, if any."""
+        rest, place = self.words[self.at :], "".join(self.places[self.at : self.at + 1])
+        self.at = len(self.words)
+        if not passes_server(rest) and STARTS_VLLM.search(" ".join(rest)) is None:
+            return None
+        why = "`env` starts no program with its option `-0`"
+        return UnreadableCommand(why, place, names_vllm=True, remedy=STARTS_NOTHING)
 
     def _pass_launcher(self, program: str, launcher: Launcher) -> _Passed:
         """Pass a launcher, up to its program; if its words are not all known, up to the next program."""

@@ -5,7 +5,7 @@ Not here: what a single command starts (`program_walk`), and parsing the script 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -17,15 +17,13 @@ from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
-from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.command.script_commands import Command
     from policy.intake.command.script_context import FindServer, ScriptContext, Variables
     from policy.intake.command_line import Installation
-
-STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
 
 
 def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:

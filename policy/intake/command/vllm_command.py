@@ -35,6 +35,7 @@ from policy.messages import quoted
 
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
+STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
 AS_DEPLOYMENT: Final = "and its command and variables are not read; send its arguments as a deployment"
 ONLY_SERVERS: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
 
