@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -61,15 +61,22 @@ def resident(pid: int) -> int:
 
 @contextmanager
 def running(
-    command: Sequence[str], port: int, ready_path: str, settings: Mapping[str, str] | None = None
+    command: Sequence[str],
+    port: int,
+    ready_path: str,
+    settings: Mapping[str, str] | None = None,
+    *,
+    on_all_cores: bool = False,
 ) -> Iterator[Server]:
     """The server that ``command`` starts, once it answers 200 on ``ready_path``; it ends with the block.
+
+    Without ``on_all_cores`` it runs on the servers' core, and its log workers on the other.
 
     Raises:
         ServerFailed: it exited, or did not answer in time.
     """
     with TemporaryFile() as output:
-        with cores.pinned(cores.SERVER):
+        with nullcontext() if on_all_cores else cores.pinned(cores.SERVER):
             began = time.perf_counter()
             process = subprocess.Popen(
                 command,
@@ -87,7 +94,8 @@ def running(
                     raise ServerFailed(f"{Path(command[0]).name} does not answer: {printed or 'it printed nothing'}")
                 time.sleep(PAUSE)
             ready_after = time.perf_counter() - began
-            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            for child in () if on_all_cores else children:
                 os.sched_setaffinity(int(child), {cores.LOAD})  # log workers, which do not answer requests
             yield Server(process, port, ready_after)
         finally:
