@@ -163,12 +163,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the ``SLOW_FOLDERS`` folders first, and the ``REPETITIVE`` tests without coverage."""
-    paths = {item: item.path.relative_to(ROOT / "tests") for item in items}
-    for item, path in paths.items():
-        if f"{path.as_posix()}::{item.name}".startswith(REPETITIVE):
+    """Run the ``SLOW_FOLDERS`` folders first, and the ``REPETITIVE`` tests without coverage.
+
+    Paths are computed once for each file: for each test that took a twentieth of the time of the collection.
+    """
+    prefix = f"{(ROOT / 'tests').as_posix()}/"
+    paths = {path: path.as_posix().removeprefix(prefix) for path in {item.path for item in items}}
+    for item in items:
+        if f"{paths[item.path]}::{item.name}".startswith(REPETITIVE):
             item.add_marker("no_cover")
-    items.sort(key=lambda item: paths[item].parts[0] not in SLOW_FOLDERS)
+    items.sort(key=lambda item: not paths[item.path].startswith(SLOW_FOLDERS))
 
 
 def pytest_collection_finish() -> None:

@@ -65,16 +65,20 @@ def test_the_schema_of_the_facts_is_valid() -> None:
     Draft202012Validator.check_schema(facts_schema())
 
 
-@pytest.mark.parametrize("path", sorted(TEXTS))
-def test_every_shipped_file_follows_its_schema(path: str) -> None:
-    document = read_yaml(TEXTS[path], path).plain()
-    assert [error.message for error in VALIDATORS[schema_of(path)].iter_errors(document)] == []
+def test_every_shipped_file_follows_its_schema() -> None:
+    errors = {
+        path: [error.message for error in VALIDATORS[schema_of(path)].iter_errors(read_yaml(text, path).plain())]
+        for path, text in TEXTS.items()
+    }
+    assert {path: messages for path, messages in errors.items() if messages} == {}
+    assert len(errors) > 500
 
 
-@pytest.mark.parametrize("path", sorted(TEXTS))
-def test_every_shipped_file_names_its_schema_in_its_first_line(path: str) -> None:
-    up = "../" * path.count("/")
-    assert TEXTS[path].splitlines()[0] == f"# yaml-language-server: $schema={up}{schema_of(path)}.schema.json"
+def test_every_shipped_file_names_its_schema_in_its_first_line() -> None:
+    schemas = {path: f"{'../' * path.count('/')}{schema_of(path)}.schema.json" for path in TEXTS}
+    assert {path: text.splitlines()[0] for path, text in TEXTS.items()} == {
+        path: f"# yaml-language-server: $schema={schema}" for path, schema in schemas.items()
+    }
 
 
 # These schemas cannot check relations between files, the content of texts, and the calendar.
@@ -188,9 +192,9 @@ def test_the_schema_accepts_the_conditions_that_the_reader_accepts(when: Any, is
     assert (reader.faults == []) == is_legal
 
 
-@pytest.mark.parametrize("name", sorted(FACTS))
-def test_the_page_of_facts_mentions_every_fact(root: Path, name: str) -> None:
-    assert f"| `{name}` |" in (root / "docs" / "facts.md").read_text()
+def test_the_page_of_facts_mentions_every_fact(root: Path) -> None:
+    page = (root / "docs" / "facts.md").read_text()
+    assert [name for name in FACTS if f"| `{name}` |" not in page] == []
 
 
 def test_the_page_of_the_language_mentions_every_operator_and_effect(root: Path) -> None:

@@ -172,11 +172,14 @@ def test_issuers_and_secrets_of_certificates_exist() -> None:
     assert {spec["ca"]["secretName"] for spec in issuers.values() if "ca" in spec} <= secrets
 
 
-@pytest.mark.parametrize("name", complete_documents())
-def test_everything_namespaced_is_in_the_one_namespace(name: str) -> None:
-    document = complete_documents()[name]
-    if document["kind"] not in {"Namespace", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}:
-        assert document["metadata"]["namespace"] == NAMESPACE
+def test_everything_namespaced_is_in_the_one_namespace() -> None:
+    cluster_wide = {"Namespace", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
+    namespaces = {
+        name: document["metadata"].get("namespace")
+        for name, document in complete_documents().items()
+        if document["kind"] not in cluster_wide
+    }
+    assert namespaces == dict.fromkeys(namespaces, NAMESPACE)
 
 
 def test_no_secret_is_rendered() -> None:
@@ -292,14 +295,14 @@ def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
 # settings
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in sorted(DEPLOY.rglob("*")) if path.is_file()],
-    ids=lambda path: str(path.relative_to(DEPLOY)),
-)
-def test_every_setting_that_is_named_exists(path: Path) -> None:
-    named = set(re.findall(rf"{PREFIX}[A-Z0-9_]*[A-Z0-9]", path.read_text()))
-    assert {name for name in named if name.removeprefix(PREFIX).lower() not in Settings.model_fields} == set()
+def test_every_setting_that_is_named_exists() -> None:
+    named = {
+        (str(path.relative_to(DEPLOY)), name)
+        for path in DEPLOY.rglob("*")
+        if path.is_file()
+        for name in re.findall(rf"{PREFIX}[A-Z0-9_]*[A-Z0-9]", path.read_text())
+    }
+    assert {each for each in named if each[1].removeprefix(PREFIX).lower() not in Settings.model_fields} == set()
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
