@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import structs
 
@@ -73,7 +73,9 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
     from policy.intake.model_lookup import Find
     from policy.intake.provenance import Provenance
+    from policy.masking import SecretValues
 
+Source = TypeVar("Source", "Deployment", "CommandLine")
 OWN_RUNNER: Final = (None, True)
 """The rules' result where the platform or the program has runners of its own: no runner of vLLM's, but it starts."""
 NOT_NEEDED: Final = (
@@ -107,6 +109,8 @@ def derive_facts(
     command = command_of(deployment, faults, f"{pointer}/args")
     texts = [deployment.args] if isinstance(deployment.args, str) else deployment.args
     secrets = secret_values({**deployment.env, **command.env}, texts, command.secrets | deployment.secrets)
+    if secrets:
+        deployment, command = _without_secrets(deployment, secrets), _without_secrets(command, secrets)
     try:
         if has_models(release):
             result = _derive_with_models(deployment, command, release, pointer, rules, find, faults)
@@ -126,6 +130,28 @@ def derive_facts(
     ]
     result.options.unknown_flags[:] = without_secrets(result.options.unknown_flags, secrets)
     return result
+
+
+def _without_secrets(source: Source, secrets: SecretValues) -> Source:
+    """A deployment or its command without secrets in what is shown as it is written.
+
+    These are why another vLLM runs, and a value of the runner's variable that is not a number: vLLM refuses any.
+    """
+    env, installation = source.env, source.installation
+    value = env.get(VARIABLE)
+    if value is not None and not _is_number(value):
+        env = {**env, VARIABLE: secrets.hidden(value)}
+    if installation is not None:
+        installation = structs.replace(installation, cause=secrets.hidden(installation.cause))
+    return structs.replace(source, env=env, installation=installation)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _derive_with_models(

@@ -721,6 +721,39 @@ def test_a_default_of_a_variable_of_compose_is_not_shown(policy: Policy, referen
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
 
 
+def test_a_secret_as_the_value_of_the_runner_s_variable_or_a_mount_is_not_shown(policy: Policy) -> None:
+    reference, own = f"${{HF_TOKEN:-{SECRET}}}", "VLLM_USE_V2_MODEL_RUNNER"
+    services: list[dict[str, Any]] = [
+        *({"environment": environment} for environment in ({own: reference}, [f"{own}={reference}"])),
+        *({"volumes": [mount]} for mount in (f"x:/usr/local/bin/{reference}", {"target": f"/usr/bin/{reference}"})),
+        *({"tmpfs": f"/usr/bin/{reference}"}, {"volumes_from": [f"container:{reference}"]}),
+        {
+            "entrypoint": ["python3", "-m", "vllm.entrypoints.openai.api_server"],
+            "working_dir": f"/x/{reference}",
+            "volumes": ["x:/x"],
+        },
+    ]
+    documents = [
+        manifest({"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME], **service}}})
+        for service in services
+    ]
+    env = {"HF_TOKEN": SECRET, own: SECRET}
+    documents += [{"deployment": {"args": ["--model", NAME], "env": env, "model_configs": {NAME: QWEN}}}]
+    scripts = (f"HF_TOKEN={SECRET} {own}={SECRET}", f"export HF_TOKEN={SECRET}; export {own}=$HF_TOKEN;")
+    documents += [
+        {"deployment": {"args": f"{script} vllm serve {NAME}", "model_configs": {NAME: QWEN}}} for script in scripts
+    ]
+    shown = ["".join(answers(policy, each, explain=True)) for each in documents]
+    assert [each for each in shown if has_secret(each)] == []
+
+
+@pytest.mark.parametrize("value", ["000001", " 00001"])
+def test_a_secret_that_is_a_number_keeps_its_meaning_as_the_runner_s_variable(policy: Policy, value: str) -> None:
+    env = {"HF_TOKEN": value, "VLLM_USE_V2_MODEL_RUNNER": value}
+    document = {"deployment": {"args": ["--model", NAME], "env": env, "model_configs": {NAME: QWEN}}}
+    assert '"starts":true' in "".join(answers(policy, document, explain=False))
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

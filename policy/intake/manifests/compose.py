@@ -24,7 +24,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.go_shellwords import split
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
 from policy.intake.manifests.image_labels import labelled_version
-from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate, substitute
+from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.messages import quoted
 
@@ -112,10 +112,10 @@ def _draft(service: ComposeService) -> EngineDraft:
         _read_environment(environment, draft)
     draft.hardware += _hardware_signs(service)
     draft.label_version = labelled_version(each.value for name in LABELS for each in service.each(name))
-    draft.mounts = Mounts(path for layer in service.layers for path in _mount_paths(layer))
+    draft.mounts = Mounts(path for layer in service.layers for path in _mount_paths(layer, draft))
     _add_mounts_from(service, draft)
     folder = service.nearest("working_dir").value
-    draft.folder = substitute(folder) if isinstance(folder, str) else ""
+    draft.folder = _substitute(folder, draft) if isinstance(folder, str) else ""
     draft.has_hidden_variables = service.has("env_file") or not service.is_complete
     if service.has("env_file"):
         draft.note("`env_file` sets variables that the manifest does not show")
@@ -236,16 +236,16 @@ def _go_float(value: float) -> str:
     return f"{digits}e{exponent:+03d}"
 
 
-def _mount_paths(service: ManifestNode, fields: tuple[str, ...] = MOUNTING) -> list[str]:
+def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, ...] = MOUNTING) -> list[str]:
     """The mount points of volumes, configs, secrets and `tmpfs` in the container."""
     paths: list[str] = []
     for name in fields:
         value = service.get(name).value
         mounts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-        short = [substitute(mount) for mount in mounts if isinstance(mount, str)]
+        short = [_substitute(mount, draft) for mount in mounts if isinstance(mount, str)]
         folder = MOUNT_FOLDERS.get(name, "")
         paths += [folder + mount if folder else _target(mount) for mount in short]
-        paths += [posixpath.join(folder, substitute(path)) for path in mount_paths(mounts, "target")]
+        paths += [posixpath.join(folder, _substitute(path, draft)) for path in mount_paths(mounts, "target")]
     return [path for path in paths if path.startswith("/")]
 
 
@@ -258,7 +258,7 @@ def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
     pending, seen = [service], {draft.node.key}
     while pending:
         for item in [item for node in pending.pop().each("volumes_from") for item in _items(node)]:
-            source = substitute(item)
+            source = _substitute(item, draft)
             kind, separator, _ = source.partition(":")
             name = kind if kind != CONTAINER or not separator else ""
             if name in seen:
@@ -270,7 +270,7 @@ def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
                 draft.mounts.hidden = draft.mounts.hidden or item
                 continue
             seen.add(name)
-            draft.mounts |= Mounts(path for layer in other.layers for path in _mount_paths(layer, VOLUMES))
+            draft.mounts |= Mounts(path for layer in other.layers for path in _mount_paths(layer, draft, VOLUMES))
             if not other.is_complete:
                 draft.mounts.hidden = draft.mounts.hidden or item
             pending.append(other)
@@ -286,6 +286,16 @@ def _target(mount: str) -> str:
     """The mount point of a mount in the short form: `SOURCE:TARGET:MODE`, or `TARGET` alone."""
     source, *others = mount.split(":")
     return next((part for part in others if part.startswith("/")), source)
+
+
+def _substitute(text: str, draft: EngineDraft) -> str:
+    """A text with its variables substituted, without notes; as written if Compose rejects it."""
+    try:
+        found = interpolate(text)
+    except InterpolationError:
+        return text
+    draft.secrets |= found.secrets
+    return found.text
 
 
 def _interpolate(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:
