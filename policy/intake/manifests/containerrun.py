@@ -5,6 +5,7 @@ Its variables, entry point, mounts and devices are read; of an option that is no
 
 from __future__ import annotations
 
+from posixpath import join
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.apptainer import container_variables
@@ -13,7 +14,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts
-from policy.messages import quoted
+from policy.messages import QUOTED, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
 ENV: Final = frozenset({"-e", "--env"})
 LABELS: Final = frozenset({"-l", "--label", "--annotation"})
 FILES: Final = frozenset({"--env-file", "--env-host"})
+FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+HIDDEN: Final = "`{}` sets variables that are not shown"
 VOLUMES: Final = frozenset({"-v", "--volume"})
 VOLUMES_FROM: Final = "--volumes-from"
 FOLDERS: Final = frozenset({"-w", "--workdir"})
+SECRETS: Final = "/run/secrets"
+"""The folder of a secret without an absolute mount point."""
 UNKNOWN_IMAGE: Final = "${IMAGE}"
 """Stands in for an image whose name only a running shell knows."""
 TARGETS: Final = ("target=", "dst=", "destination=")
@@ -68,13 +73,20 @@ def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | 
         text = value or ""
         if name in ENV:
             variable, equals, setting = text.partition("=")
-            if equals:
+            if not equals and variable.endswith("*"):  # Podman passes on those of the host with this beginning
+                draft.has_hidden_variables = True
+                draft.note(HIDDEN.format(f"{name} {variable[:QUOTED]}"))
+            elif equals:
                 draft.env[variable] = None if type(value) is Unknown else setting
             else:
                 draft.env[variable] = env.get(variable)
-        elif name in FILES:
+        elif name in FILES and (value is None or text not in FALSE):
             draft.has_hidden_variables = True
-            draft.note(f"`{name}` sets variables that are not shown")
+            draft.note(HIDDEN.format(name))
+        elif name == "--env-merge":
+            draft.env[text.partition("=")[0]] = None
+        elif name == "--secret":
+            _add_secret(draft, text, mounts)
         elif name in VOLUMES:
             mounts += text.split(":")[1:2]
         elif name == "--tmpfs":
@@ -95,6 +107,17 @@ def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | 
             draft.hardware += runtime_signs(text, "runtime")
     draft.mounts = Mounts(mounts)
     draft.mounts.hidden = hidden
+
+
+def _add_secret(draft: EngineDraft, secret: str, mounts: list[str]) -> None:
+    """Add a secret of Podman's as a variable with an unknown value, or as a file."""
+    name, *settings = secret.split(",")
+    fields = {key: value for key, _, value in (setting.partition("=") for setting in settings)}
+    target = fields.get("target", name)
+    if fields.get("type") == "env":
+        draft.env[target] = None
+    else:
+        mounts.append(join(SECRETS, target))
 
 
 def add_words(draft: EngineDraft, place: str, words: Sequence[str]) -> None:

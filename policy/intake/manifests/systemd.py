@@ -17,6 +17,7 @@ from policy.intake.command.container_programs import container_run
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, read_container_run
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.environment_file import variables_of
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ OPTIONS: Final = {
     "EnvironmentFile": "--env-file",
     "Label": "--label",
     "Mount": "--mount",
+    "Secret": "--secret",
     "Tmpfs": "--tmpfs",
     "Volume": "--volume",
     "WorkingDir": "--workdir",
 }
 """The settings of a container with the options of `podman run` that they stand for."""
+TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
 CODE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})", re.ASCII)
 PREFIXES: Final = "@-:+!|"
@@ -122,6 +125,8 @@ def _read_container(unit: ManifestNode, settings: list[tuple[str, str]]) -> None
             words += [word for each in _words(value)[0] for word in ("--env", each)]
         elif key == "PodmanArgs":
             words += _words(value)[0]
+        elif key == "EnvironmentHost":
+            words += ["--env-host"] if value.lower() in TRUE else []
         elif key in OPTIONS:
             words += [OPTIONS[key], value]
     given, refusal = _command_words(draft, f"x {arguments}")
@@ -211,13 +216,7 @@ def _add_file(draft: EngineDraft, value: str, files: dict[str, str]) -> None:
         draft.has_hidden_variables = True
         draft.note(f"`EnvironmentFile` takes variables from {quoted(path)}, which is not shown")
         return
-    for line in text.splitlines()[:MAX_LINES]:
-        line = line.strip()  # noqa: PLW2901  # the line without blanks
-        name, equals, setting = line.partition("=")
-        if equals and not line.startswith(("#", ";")):
-            draft.env[name.strip()] = (
-                "".join(_words(setting.strip())[0][:1]) if setting[:1] in "'\"" else setting.strip()
-            )
+    draft.env.update(variables_of(text))
 
 
 def _without_specifiers(text: str) -> str | None:

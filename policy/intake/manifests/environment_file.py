@@ -1,0 +1,70 @@
+"""The variables of a file that systemd's `EnvironmentFile=` names, with its quotes, escapes and comments.
+
+Follows `parse_env_file_internal` of `src/basic/env-file.c` (read at version 257): no value has references.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+", re.ASCII)
+ESCAPED: Final = frozenset('"\\`$')
+"""The characters before which a backslash goes within double quotes."""
+VALUE: Final = re.compile(
+    r"""(?P<blank>[ \t]++)|'(?P<single>[^']*+)(?:'|\Z)|"(?P<double>(?:[^"\\]|\\.)*+)\\?(?:"|\Z)"""
+    r"""|(?P<plain>(?:[^ \t\n\r'"\\]|\\(?:.|\Z))(?:[^\n\r\\]|\\(?:.|\Z))*+)""",
+    re.DOTALL,
+)
+"""Matches a part of a value: one in quotes, which may have lines, or the rest of the line, in which quotes are text."""
+ESCAPE: Final = re.compile(r"\\(.|\Z)", re.DOTALL)
+COMMENT: Final = re.compile(r"[#;][^\n\r]*+")
+KEY: Final = re.compile(r"[^=\n\r]++")
+BLANKS: Final = " \t\n\r"
+
+
+def variables_of(text: str) -> dict[str, str]:
+    """The variables of a file; lines that are no assignment are left out, as systemd does."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        if text[at] in BLANKS:
+            at += 1
+            continue
+        if (comment := COMMENT.match(text, at)) is not None:
+            at = comment.end()
+            continue
+        key = KEY.match(text, at)
+        at = at if key is None else key.end()
+        if text[at : at + 1] != "=":
+            at += 1
+            continue
+        parts: list[str] = []
+        at += 1
+        while (part := VALUE.match(text, at)) is not None:
+            at = part.end()
+            parts.append(_unescaped(part))
+        name = "" if key is None else key.group().strip(BLANKS)
+        if NAME.fullmatch(name) is not None:
+            found[name] = "".join(parts)
+        if text[at : at + 1] not in {"\n", "\r"}:
+            at += 1
+    return found
+
+
+def _unescaped(part: re.Match[str]) -> str:
+    if part["double"] is not None:
+        return ESCAPE.sub(lambda found: _in_quotes(found[1]), part["double"])
+    if part["plain"] is None:
+        return part["single"] or ""
+    plain = part["plain"]
+    kept = plain.rstrip(" \t")
+    if kept.endswith("\\") and (len(kept) - len(kept.rstrip("\\"))) % 2:  # the first blank is escaped
+        kept = plain[: len(kept) + 1]
+    return ESCAPE.sub(lambda found: "" if found[1] in "\n\r" else found[1], kept)
+
+
+def _in_quotes(char: str) -> str:
+    if char in ESCAPED:
+        return char
+    return "" if char == "\n" else f"\\{char}"
