@@ -155,6 +155,12 @@ PLATFORMS: list[tuple[str | None, str | None]] = [
     ("opea/vllm-gaudi:1.4", "gaudi"),
     ("rocm-team/vllm-openai-cpu:v0.33.0", "cpu"),
     ("cpu-images/vllm-openai:v0.33.0-rocm710", "rocm"),
+    ("public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:0.13.0-neuronx-py312", "neuron"),
+    *((f"example.com/{name}:v0.33.0", "neuron") for name in ("vllm-neuronx", "vllm_neuronx", "vllm-inferentia2")),
+    *((f"example.com/vllm:v0.33.0-{word}", "neuron") for word in ("neuronx", "trainium", "trainium2", "NEURON")),
+    ("example.com/vllm-openai:v0.33.0-npu", "ascend"),
+    ("example.com/vllm-tenstorrent:v0.33.0", "tenstorrent"),
+    ("example.com/vllm-neuronxs:v0.33.0", None),
 ]
 
 
@@ -164,7 +170,7 @@ def test_a_container_is_decided_for_the_platform_of_its_image(
 ) -> None:
     found = environment_of(ask, image)
     assert found[0].platform == (platform or "cuda")
-    assert found[0].has_triton is (platform not in {"cpu", "tpu", "gaudi"})
+    assert found[0].has_triton is (platform not in {"cpu", "tpu", "gaudi", "neuron", "tenstorrent"})
     assert (found[0].origin("platform"), found[0].origin("has_triton")) == (
         "image" if platform else "assumed",
         "assumed",

@@ -24,10 +24,16 @@ LEGAL: Final = re.compile(r"[a-z0-9._-]*")
 PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}|\$\{[^{}]*\}")
 """Matches a template (`{{ .Values.image }}`) or a variable, which may contain separators."""
 PLATFORM: Final = re.compile(
-    r"(?<![a-z0-9])(cpu|cuda|cu(?=\d)|rocm|xpu|tpu|hpu|gaudi|neuron|openvino|rbln|spyre|ascend)(?:\d[\d.]*)?(?![a-z0-9])"
+    r"(?<![a-z0-9])(cpu|cuda|cu(?=\d)|rocm|xpu|tpu|hpu|gaudi|neuronx?|inferentia|trainium|openvino|rbln|spyre|ascend|npu"
+    r"|tenstorrent)(?:\d[\d.]*)?(?![a-z0-9])"
 )
 """Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `v0.23.0-cpu`, `v0.33.0-cu129`."""
-OTHER_NAMES: Final = {"hpu": "gaudi", "cu": "cuda"}
+OTHER_NAMES: Final = {
+    "cu": "cuda",
+    "hpu": "gaudi",
+    "npu": "ascend",
+    **dict.fromkeys(("inferentia", "neuronx", "trainium"), "neuron"),
+}
 """The words for hardware that are not the name of its platform."""
 STARTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM, EntryPoint.VLLM_OMNI})
 VLLM_SERVE: Final = ("vllm", "serve")
