@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
 ENTRYPOINT: Final = "entrypoint"
+RESOURCES: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResources")
+"""The fields of a RayJob with which Ray starts its command on any node that has these resources, not on the head."""
+NOTHING: Final = (None, 0, "", "0")
+DECIDING: Final = ("image", "env", "envFrom", "volumeMounts", "workingDir")
+"""The fields of a container that its command is decided by."""
 
 
 def read_cluster(document: ManifestNode) -> None:
@@ -64,8 +69,23 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
     if environment.image is not None:  # Ray starts it without the variables of the container
         draft.image, draft.env = environment.image, dict.fromkeys(draft.env)
     draft.env = draft.env | environment.variables
+    asked = next((name for name in RESOURCES if spec.get(name).value not in NOTHING), None)
+    if asked is not None and head is not None and any(_differs(other, head) for other in _ray_containers(cluster)):
+        draft.doubts.append(
+            f"`{asked}` lets Ray run the command in a container of another group, which differs from the head's"
+        )
     if draft.starts_vllm(by_image=False):
         draft.finish(environment.installed)
+
+
+def _ray_containers(cluster: ManifestNode) -> Iterator[ManifestNode]:
+    """The first container of each pod, in which Ray runs."""
+    for pod in ray_pods(cluster):
+        yield from pod.get("containers").items()[:1]
+
+
+def _differs(container: ManifestNode, head: ManifestNode) -> bool:
+    return any(container.get(name).value != head.get(name).value for name in DECIDING)
 
 
 def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: int) -> None:

@@ -108,6 +108,40 @@ def test_the_variables_of_a_job_are_those_of_the_head_and_of_its_environment(
     assert (found.image, found.env, found.has_hidden_variables, found.notes) == (image, env, False, [])
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "is_anywhere"),
+    [
+        *(("entrypointNumGpus", value, True) for value in (1, 0.5, "1")),
+        *(("entrypointNumGpus", value, True) for value in ({"a": 1}, [1])),
+        *(("entrypointNumCpus", 1, True), ("entrypointResources", '{"x": 1}', True)),
+        *(("entrypointNumGpus", 0, False), ("entrypointResources", "", False), ("entrypointNumCpus", None, False)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("worker", "is_other"),
+    [
+        ({}, False),
+        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, False),
+        ({"image": "vllm/vllm-openai:v0.24.0"}, True),
+        ({"env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"}]}, True),
+        ({"envFrom": [{"secretRef": {"name": "x"}}]}, True),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/usr/local/bin"}]}, True),
+        ({"workingDir": "/x"}, True),
+    ],
+)
+def test_a_job_that_asks_for_resources_may_run_in_a_worker_s_container(
+    field: str,
+    value: object,
+    worker: dict[str, Any],
+    is_anywhere: bool,  # noqa: FBT001  # a table's value
+    is_other: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    spec = {"entrypoint": "vllm serve org/m", field: value, "rayClusterSpec": cluster(group(), group(**worker))}
+    found = next(each for each in engines(document("RayJob", spec))[0] if each.path == "[0].spec.entrypoint")
+    doubt = f"`{field}` lets Ray run the command in a container of another group, which differs from the head's"
+    assert found.doubts == ([doubt] if is_anywhere and is_other else [])
+
+
 def test_a_job_without_a_cluster_has_the_variables_of_its_environment() -> None:
     ((found,), _) = engines(document("RayJob", {"entrypoint": "vllm serve org/m"}))
     assert (found.image, found.env) == (None, {})
