@@ -11,6 +11,7 @@ from policy.intake.command.launcher import read_command
 if TYPE_CHECKING:
     from policy.errors import RequestFault
 
+PIPELINE = "`false` fails in a pipeline and ends the script, because of `-e`, before it starts vLLM"
 ENDS = "`false` fails and ends the script, because of `-e`, before it starts vLLM"
 CODE = "runs code that is not read"
 
@@ -56,6 +57,10 @@ def test_env_that_starts_its_program_starts_the_server(command: str) -> None:
         ("true || vllm serve a/b", "the command after `true ||` never runs"),
         (": || x || vllm serve a/b", "the command after `: ||` never runs"),
         ("set -e; false; vllm serve a/b", ENDS),
+        ("set -e; true | false; vllm serve a/b", PIPELINE),
+        ("set -e; x | y |& false\nvllm serve a/b", PIPELINE),
+        ("set -euo pipefail; false | true; vllm serve a/b", PIPELINE),
+        ("set -e -o pipefail; x | false | tee y >z; cd /x && vllm serve a/b", PIPELINE),
         ("set -euo pipefail\nfalse\nvllm serve a/b", ENDS),
         ("set -o errexit; true && false; vllm serve a/b", ENDS),
         ("set +e; set -e; x || true; false; vllm serve a/b", ENDS),
@@ -82,6 +87,13 @@ def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: st
         ),
         "set -e; set +e; false; vllm serve a/b",
         *("set -e; if false; then x; fi; vllm serve a/b", "set -e; x && false; vllm serve a/b"),
+        *("set -e; false | true || x; vllm serve a/b", "set -e; false | x && y; vllm serve a/b"),
+        *(
+            "set -eo pipefail; if false | true; then x; fi; vllm serve a/b",
+            "set -o pipefail; false | x; vllm serve a/b",
+        ),
+        *("set -eo pipefail; set +o pipefail; false | x; vllm serve a/b", "set -e; false | false & vllm serve a/b"),
+        *("set -e; false | x; true | x; vllm serve a/b", "set -eo pipefail; x | y; vllm serve a/b | tee z"),
         *("vllm serve a/b; set -e; false", "set -e; while false; do x; done; vllm serve a/b"),
     ],
 )
@@ -102,6 +114,16 @@ def test_a_script_that_may_reach_vllm_starts_it_with_a_doubt(script: str, constr
     assert read(script) == (["a/b"], [f"the script has {construct}; a shell may interpret it differently"], [])
 
 
+@pytest.mark.parametrize("options", [["-eo", "pipefail", "-c"], ["-e", "-o", "pipefail", "-c"]])
+def test_an_option_of_the_shell_ends_a_script_with_a_pipeline_that_fails(options: list[str]) -> None:
+    faults: list[RequestFault] = []
+    words = ["bash", *options, "false | true; vllm serve a/b"]
+    assert read_command(words, ["a"] * len(words), {}, faults, "").words == []
+    assert [PIPELINE in fault.message for fault in faults] == [True]
+    words = ["bash", *options, "set +o pipefail; false | true; vllm serve a/b"]
+    assert read_command(words, ["a"] * len(words), {}, [], "").words == ["a/b"]
+
+
 @pytest.mark.parametrize("options", [["-ec"], ["-e", "-c"], ["-euxc"], ["-o", "errexit", "-c"], ["+e", "-ec"]])
 def test_an_option_of_the_shell_ends_a_script_that_fails(options: list[str]) -> None:
     faults: list[RequestFault] = []
@@ -117,6 +139,7 @@ def test_an_option_of_the_shell_ends_a_script_that_fails(options: list[str]) -> 
     [
         *("(exit 1); vllm serve a/b", "exec {fd}>x; vllm serve a/b", "exec $X; vllm serve a/b"),
         *("exit() { :; }; exit 0; vllm serve a/b", "f() { exit 0; }; vllm serve a/b", "! false && vllm serve a/b"),
+        "set -e; ! true | false; vllm serve a/b",
         *("(set -e); false; vllm serve a/b", "set -e; ! true; vllm serve a/b"),
     ],
 )

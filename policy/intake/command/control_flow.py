@@ -72,6 +72,13 @@ class ControlFlow(Struct):
     """The command that decided this."""
     ends_on_failure: bool = False
     """Whether a command that fails certainly ends the script, as after `set -e`."""
+    has_pipefail: bool = False
+    """Whether a pipeline certainly fails if one of its commands does, as after `set -o pipefail`."""
+    is_in_pipeline: bool = False
+    """Whether the preceding command ended with a pipe."""
+    pipeline_fails: bool = False
+    """Whether a command of the current pipeline makes it certainly fail."""
+    is_pipeline_negated: bool = False
     loop_depth: int = 0
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
@@ -191,6 +198,8 @@ class ControlFlow(Struct):
         """
         joiner = self.variables.chain.joiner
         is_negated, self.is_negated = self.is_negated, False
+        if self.is_in_pipeline or operator in PIPES:
+            is_negated = self._reach_in_pipeline(words[0], operator, is_negated=is_negated)
         why = self.unreached
         if not why and self.status is not None and joiner == ("||" if self.status else "&&"):
             return f"the command after `{self.status_of} {joiner}` never runs"
@@ -205,6 +214,19 @@ class ControlFlow(Struct):
         elif self.ends_on_failure and not is_negated and self.status is False and operator not in {"&&", "||"}:
             self.unreached = f"`{name}` fails and ends the script, because of `-e`, before it starts vLLM"
         return why
+
+    def _reach_in_pipeline(self, name: str, operator: str, *, is_negated: bool) -> bool:
+        """Note the command of a pipeline before ``operator``; returns whether the pipeline is negated."""
+        is_first, is_last = not self.is_in_pipeline, operator not in PIPES
+        self.is_in_pipeline = not is_last
+        if is_first:
+            self.pipeline_fails, self.is_pipeline_negated = False, is_negated
+        self.pipeline_fails = self.pipeline_fails or (name == "false" and (is_last or self.has_pipefail))
+        is_negated = self.is_pipeline_negated
+        ends = self.ends_on_failure and not (is_negated or self.is_conditional or operator in {"&&", "||", "&"})
+        if is_last and self.pipeline_fails and ends and not self.unreached:
+            self.unreached = "`false` fails in a pipeline and ends the script, because of `-e`, before it starts vLLM"
+        return is_negated
 
     def join(self, operator: str) -> None:
         """Continue the chain after a command, whose success decides whether the next one runs."""

@@ -78,6 +78,7 @@ def server_of_shell(
             is_bash=is_bash,
             has_hidden_variables=hidden,
             ends_on_failure=options.ends_on_failure,
+            has_pipefail=options.has_pipefail,
         )
         found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:

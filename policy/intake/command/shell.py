@@ -55,6 +55,7 @@ def split(
     is_bash: bool = False,
     has_hidden_variables: bool = False,
     ends_on_failure: bool = False,
+    has_pipefail: bool = False,
     within: ExpansionBudget | None = None,
 ) -> list[Command]:
     """The commands of a script, in order.
@@ -63,8 +64,9 @@ def split(
     `budget` of the outer one. If the text is an Unknown, a part of it is replaced before any shell reads it, even
     within single quotes. With `is_bash` the shell is bash, which expands `{a,b}`; otherwise it may be any shell. With
     `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
-    With `ends_on_failure` the shell has the option `-e`. The commands within `$(…)` and backticks that may start
-    a container follow those of the script if there is a budget for those `within` it.
+    With `ends_on_failure` the shell has the option `-e`, and with `has_pipefail` the option `pipefail`. The commands
+    within `$(…)` and backticks that may start a container follow those of the script if there is a budget for those
+    `within` it.
 
     `A=b` sets a variable for the rest of the script, `export A=b` also for its commands, and `A=b command` only for
     that command. A Command's `env` has only the variables that the script itself sets for it.
@@ -80,7 +82,7 @@ def split(
         raise ShellSyntaxError(f"expected a text of at most {MAX_TEXT} characters, got {len(text)}")
     budget = budget or ExpansionBudget()
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
-    reader.flow.ends_on_failure = ends_on_failure
+    reader.flow.ends_on_failure, reader.flow.has_pipefail = ends_on_failure, has_pipefail
     if within is not None:
         reader.builder.substitutions = Substitutions(within)
     return reader.commands()

@@ -173,6 +173,8 @@ class ShellBuiltins(Struct):
                 self.script.doubt_all("`set` changes how the shell parses the script")
             if "e" in letters or option == "errexit":
                 self.flow.ends_on_failure = word[0] == "-" and not self.flow.is_conditional
+            if option == "pipefail":
+                self.flow.has_pipefail = word[0] == "-" and not self.flow.is_conditional
             if "a" in letters or option == "allexport":
                 if self.flow.is_conditional:
                     self.script.doubt_all("it is not known whether `set -a` runs")

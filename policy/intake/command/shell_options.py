@@ -46,7 +46,7 @@ class ShellOptions(Struct, frozen=True, gc=False):
     """The options of a shell. ``end`` is the position after them, which is the script's if ``has_script``.
 
     ``changes_meaning``: whether one of them may change what the script means. ``ends_on_failure``: whether a command
-    that fails ends the script.
+    that fails ends the script. ``has_pipefail``: whether each command of a pipeline can make it fail.
     """
 
     end: int
@@ -55,6 +55,7 @@ class ShellOptions(Struct, frozen=True, gc=False):
     reads_files: bool
     changes_meaning: bool
     ends_on_failure: bool
+    has_pipefail: bool
 
 
 def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
@@ -67,7 +68,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     while at < len(words) and (option := _long(program, words[at])):
         found.add(option)
         at += 2 if option in WITH_FILE else 1
-    letters, is_off, ends_on_failure = "", False, False
+    letters, is_off, ends_on_failure, has_pipefail = "", False, False, False
     values_of_o: list[str] = []
     while at < len(words) and words[at][:1] in {"-", "+"}:
         word = words[at]
@@ -84,6 +85,8 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
             is_off = word[0] == "-"
         if "e" in word or "errexit" in words[at : at + values]:
             ends_on_failure = word[0] == "-"
+        if "pipefail" in words[at : at + values]:
+            has_pipefail = word[0] == "-"
         letters += word[1:]
         at += values
     return ShellOptions(
@@ -93,6 +96,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         not found.isdisjoint(STARTUP) or "l" in letters or "i" in letters,
         not (CERTAIN_LETTERS.issuperset(letters) and CERTAIN_OPTIONS.issuperset(values_of_o) and found <= CERTAIN_LONG),
         ends_on_failure,
+        has_pipefail,
     )
 
 
