@@ -1087,6 +1087,8 @@ WORD = st.sampled_from(
         (["python3", "-m", "vllm.entrypoints.cli.main", "bench", "latency"], "vllm bench latency"),
         (["python3", "-m", "vllm.entrypoints.openai.run_batch", "-i", "a"], "vllm.entrypoints.openai.run_batch"),
         (["python3", "-m", "vllm.entrypoints.launchers.run_batch"], "vllm.entrypoints.launchers.run_batch"),
+        (["vllm", "snapshot", "create", "m", "--revision", "a", "--snapshot-dir", "/s"], "vllm snapshot create"),
+        (["sh", "-c", "cd /x && exec vllm snapshot create serve"], "vllm snapshot create"),
     ],
 )
 def test_an_engine_without_a_server_is_a_fault(words: list[str], command: str) -> None:
@@ -1101,7 +1103,30 @@ def test_an_engine_without_a_server_is_a_fault(words: list[str], command: str) -
 
 
 @pytest.mark.parametrize(
-    "words", [["vllm", "bench", "serve"], ["vllm", "bench"], ["vllm", "chat"], ["echo", "vllm", "run-batch"]]
+    ("words", "command"),
+    [
+        (["vllm", "snapshot", "restore", "/s", "--port", "80"], "vllm snapshot restore"),
+        (["sh", "-c", "exec vllm snapshot $A /s"], "vllm snapshot $A"),
+    ],
+)
+def test_a_server_of_a_snapshot_is_a_fault(words: list[str], command: str) -> None:
+    line, (fault,) = read(words)
+    why = f"`{command}` may start a server with the flags of a snapshot, which are not read"
+    assert (line.words, fault.message.partition(";")[0]) == ([], why)
+    found = starts_vllm(words, {})
+    assert isinstance(found, UnreadableCommand)
+    assert found.names_vllm
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["vllm", "snapshot", "inspect", "/s"],
+        ["vllm", "bench", "serve"],
+        ["vllm", "bench"],
+        ["vllm", "chat"],
+        ["echo", "vllm", "run-batch"],
+    ],
 )
 def test_a_client_of_vllm_is_another_program(words: list[str]) -> None:
     assert starts_vllm(words, {}) is False

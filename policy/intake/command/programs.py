@@ -43,7 +43,7 @@ ENTRY_POINTS: Final = ("vllm.entrypoints.", "vllm_omni.entrypoints.")
 RENDERERS: Final = frozenset({"vllm.entrypoints.launchers.render.entry"})
 """Modules that start a server without an engine."""
 
-SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", "collect-env", "run-batch"})
+SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", "collect-env", "run-batch", "snapshot"})
 """The subcommands of the program `vllm`."""
 
 PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")

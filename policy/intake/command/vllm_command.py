@@ -37,6 +37,7 @@ CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
 AS_DEPLOYMENT: Final = "and its command and variables are not read; send its arguments as a deployment"
+OF_SNAPSHOT: Final = "which are not read; send `vllm serve MODEL …` with the flags that it was created with"
 ONLY_SERVERS: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
 
 
@@ -166,7 +167,7 @@ def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableC
 
 
 def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | None:
-    """A vLLM command, possibly after other programs, that starts an engine without a server."""
+    """A vLLM command, possibly after other programs, that starts an engine, but not with flags of its own to serve."""
     if not words[1:] or words[0].rpartition("/")[2] in TEXT_PROGRAMS:
         return None
     for index, (word, after) in enumerate(pairwise(words)):
@@ -178,6 +179,12 @@ def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | N
         elif (word.rpartition("/")[2] in PROGRAMS or word in CLIS) and after == "bench":
             bench = words[index + 2 : index + 3]
             command = f"vllm bench {bench[0]}" if bench and bench != ["serve"] else ""
+        elif (word.rpartition("/")[2] in PROGRAMS or word in CLIS) and after == "snapshot":
+            action = next(iter(words[index + 2 : index + 3]), "")
+            if action == "restore" or is_unknown(action):
+                why = f"{quoted(f'vllm snapshot {action}')} may start a server with the flags of a snapshot"
+                return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=OF_SNAPSHOT)
+            command = "vllm snapshot create" if action == "create" else ""
         if command:
             why = f"{quoted(command)} starts an engine without a server"
             return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=ONLY_SERVERS)
