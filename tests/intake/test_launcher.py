@@ -936,6 +936,28 @@ def test_a_container_of_vllm_that_a_script_starts_is_a_fault(script: str) -> Non
     assert [(fault.pointer, fault.message.partition(";")[0]) for fault in faults] == [("/deployment/args/2", message)]
 
 
+@pytest.mark.parametrize(
+    ("script", "program"),
+    [
+        ('run() { docker "$@"; }; run run vllm/vllm-openai:v1 --model m', "run"),
+        ('f() {\n  $DOCKER "$@"\n}\nf run --gpus all -e A=b vllm/vllm-openai:v1', "f"),
+        ("./docker-wrapper run --rm vllm/vllm-openai:v1 || sleep 1", "docker-wrapper"),
+    ],
+)
+def test_a_container_of_vllm_that_a_function_may_start_is_a_fault(script: str, program: str) -> None:
+    _, faults = read(["bash", "-c", script])
+    message = f"`{program}` may start a container of the image `vllm/vllm-openai:v1`, and its command"
+    assert [fault.message.startswith(message) for fault in faults] == [True]
+    found = starts_vllm(["bash", "-c", script], ENV)
+    assert isinstance(found, UnreadableCommand)
+    assert found.names_vllm
+
+
+@pytest.mark.parametrize("command", ["npm run start", "make run /x/vllm-models", "echo run vllm/vllm-openai:v1"])
+def test_a_program_that_runs_something_else_is_none_of_them(command: str) -> None:
+    assert read(["bash", "-c", f"{command}; vllm serve m"])[1] == []
+
+
 @pytest.mark.parametrize(("words", "why", "place", "names_vllm"), UNREAD)
 def test_an_unreadable_command_is_a_fault_with_its_reason(
     words: list[str], why: str, place: int, *, names_vllm: bool

@@ -126,6 +126,17 @@ def started_elsewhere(words: Sequence[str]) -> str | None:
     return None if found is None or words[0].rpartition("/")[2] in TEXT_PROGRAMS else text[found.end() :]
 
 
+def passed_image(arguments: Sequence[str]) -> str | None:
+    """The image of vLLM after a word `run` in the arguments of a program that may pass them on to `docker`, if any.
+
+    Such a program is a function of the script, or a script: `run() { docker "$@"; }; run run vllm/vllm-openai`.
+    """
+    if RUN not in arguments:
+        return None
+    after = arguments[arguments.index(RUN) + 1 :]
+    return next((word for word in after if word[:1] not in {"-", "/", "."} and _is_image(word)), None)
+
+
 def names_vllm(text: str) -> bool:
     """Whether a text has an image of vLLM, or starts its server."""
     return STARTS_VLLM.search(text) is not None or any(map(_is_image, text.split()))

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from policy.intake.command.container_programs import contains_vllm, started_image
+from policy.intake.command.container_programs import contains_vllm, passed_image, started_image
 from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
@@ -158,6 +158,9 @@ def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableC
     names_server = STARTS_VLLM.search(" ".join(arguments)) is not None or passes_server(arguments)
     if image is not None and (names_server or contains_vllm(image)):
         why = f"the script starts a container of the image {quoted(image)}"
+        return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_DEPLOYMENT)
+    if image is None and (image := passed_image(arguments)) is not None:
+        why = f"{quoted(program)} may start a container of the image {quoted(image)}"
         return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_DEPLOYMENT)
     if not names_server:
         return None
