@@ -102,6 +102,51 @@ def test_a_script_that_may_reach_vllm_starts_it(script: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "script",
+    [
+        *(
+            "set -u; unset A; echo $A; SERVE",
+            "unset A; set -u; export B=$A; SERVE",
+            "set -o nounset; unset A; x ${A}; SERVE",
+        ),
+        *(
+            "set -euo pipefail; unset B A; cd ${A%/} && SERVE",
+            'set -u; unset A; [ "${#A}" ]; SERVE',
+            "set -u; unset A; SERVE $A",
+        ),
+    ],
+)
+def test_a_variable_that_is_not_set_may_end_a_script(script: str) -> None:
+    words, doubts, faults = read(script.replace("SERVE", "vllm serve a/b"))
+    assert words[:1] == ["a/b"]
+    assert doubts == ["`$A` is not set, which ends the script because of `-u`"]
+    assert faults == []
+
+
+@pytest.mark.parametrize("options", [["-uc"], ["-euo", "pipefail", "-c"], ["-o", "nounset", "-c"]])
+def test_an_option_of_the_shell_doubts_a_script_that_uses_a_variable_that_is_not_set(options: list[str]) -> None:
+    words = ["bash", *options, "unset A; echo $A; vllm serve a/b"]
+    found = read_command(words, ["a"] * len(words), {}, [], "")
+    assert (found.words, found.doubts) == (["a/b"], ["`$A` is not set, which ends the script because of `-u`"])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(
+            "unset A; echo $A; SERVE",
+            "set -u; unset A; echo ${A:-x} ${A+x} ${A-}; SERVE",
+            "set -u; unset A; A=1; x $A; SERVE",
+        ),
+        *("set -u; set +u; unset A; x $A; SERVE", "set -u; unset B; x $A; SERVE", "set -u; unset A; SERVE; x $B"),
+        "set -u; unset A; export A=1 B=2; x $A; SERVE",
+    ],
+)
+def test_a_variable_that_may_be_set_ends_no_script(script: str) -> None:
+    assert read(script.replace("SERVE", "vllm serve a/b")) == (["a/b"], [], [])
+
+
+@pytest.mark.parametrize(
     ("script", "construct"),
     [
         ("exit 1 & vllm serve a/b", "`exit` in a list with `&`"),

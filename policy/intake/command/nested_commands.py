@@ -79,6 +79,7 @@ def server_of_shell(
             has_hidden_variables=hidden,
             ends_on_failure=options.ends_on_failure,
             has_pipefail=options.has_pipefail,
+            refuses_unset=options.refuses_unset,
         )
         found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:

@@ -43,6 +43,8 @@ SET_BY_OTHERS: Final = re.compile(
     r"|SHLVL|SRANDOM|TERM|TMOUT|TMPDIR|TZ|UID|USER|_"
 )
 """Matches the variables that a shell, Kubernetes or common images set, so that their defaults may not be used."""
+USED: Final = re.compile(r"#?([A-Za-z_][A-Za-z0-9_]*+)(?!:?[-+=]|\[)")
+"""Matches the inside of a `${…}` that a shell refuses after `set -u` if the variable is not set."""
 ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 """Matches `$'…'`, in which bash interprets ANSI C escapes."""
 ANSI_C_ESCAPE: Final = re.compile(
@@ -99,6 +101,8 @@ class ParameterExpansion:
             return end
         if (name := NAME.match(text, start + 1)) is not None:
             in_quotes = in_quotes or self._is_one_word(name.group())
+            if self.variables.unset_names:
+                self._doubt_unset(name.group())
             self.builder.fill(text[start : name.end()], self.variables.value(name.group()), in_quotes=in_quotes)
             return name.end()
         character = text[start + 1 : start + 2]
@@ -113,6 +117,12 @@ class ParameterExpansion:
             self.builder.fill(text[start : end + 1], None, in_quotes=in_quotes)
             return end + 1
         return self._read_dollar(start, in_quotes=in_quotes)
+
+    def _doubt_unset(self, name: str) -> None:
+        """Doubt a script that uses a variable that is not set, after `set -u`."""
+        is_unset = name in self.variables.unset_names and name not in self.variables.command.assignments
+        if self.variables.refuses_unset and is_unset:
+            self.script.doubt_all(f"`${name}` is not set, which ends the script because of `-u`")
 
     def _read_substitution(self, start: int, *, in_quotes: bool) -> int:
         """Read `$(…)`, whose output is unknown, or `$((…))`, which is one word unless the script sets `IFS`."""
@@ -173,6 +183,8 @@ class ParameterExpansion:
     def _read_braces(self, written: str, *, in_quotes: bool) -> None:
         """Expand `${…}`; variables that it may set become unknown."""
         inner = written[2:-1]
+        if self.variables.unset_names and (used := USED.match(inner)) is not None:
+            self._doubt_unset(used.group(1))
         elements = self._selected(inner, in_quotes=in_quotes)
         if elements is not None:
             self.builder.fill_words(elements, in_quotes=in_quotes)

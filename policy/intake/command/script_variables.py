@@ -112,6 +112,10 @@ class ScriptVariables(Struct):
     exported: set[str] = field(default_factory=lambda: set(ALWAYS_EXPORTED))
     perhaps_exported: set[str] = set()
     """Names exported by a block that may not run: their values for commands are unknown."""
+    unset_names: set[str] = set()
+    """The variables that `unset` may have removed, and that nothing sets after it."""
+    refuses_unset: bool = False
+    """Whether the use of a variable that is not set may end the script, as after `set -u`."""
     not_exported: set[str] = set()
     """Names of variables that were unset or no longer exported, so that a new value may not reach commands."""
     readonly: set[str] = set()
@@ -196,6 +200,8 @@ class ScriptVariables(Struct):
     def assign(self, name: str, value: str | None) -> None:
         """Set a variable, and export the value if the variable is exported."""
         self.budget.note_value(name, value)
+        if self.unset_names:
+            self.unset_names.discard(name)
         if isinstance(value, Array):
             self.arrays.add(name)
         elif name in self.arrays:
@@ -308,6 +314,12 @@ class ScriptVariables(Struct):
         else:
             self.assign(name, None if self.is_stated(name) else Array([]))
         self.not_exported.add(name)
+
+    def forget_unset(self, name: str) -> None:
+        """Note that `unset` removes a variable."""
+        self.unset(name)
+        if name not in self.readonly:
+            self.unset_names.add(name)
 
     def unset(self, name: str) -> None:
         """Mark a variable as unknown, and as no longer certain to be exported."""

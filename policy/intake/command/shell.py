@@ -56,6 +56,7 @@ def split(
     has_hidden_variables: bool = False,
     ends_on_failure: bool = False,
     has_pipefail: bool = False,
+    refuses_unset: bool = False,
     within: ExpansionBudget | None = None,
 ) -> list[Command]:
     """The commands of a script, in order.
@@ -64,9 +65,9 @@ def split(
     `budget` of the outer one. If the text is an Unknown, a part of it is replaced before any shell reads it, even
     within single quotes. With `is_bash` the shell is bash, which expands `{a,b}`; otherwise it may be any shell. With
     `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
-    With `ends_on_failure` the shell has the option `-e`, and with `has_pipefail` the option `pipefail`. The commands
-    within `$(…)` and backticks that may start a container follow those of the script if there is a budget for those
-    `within` it.
+    With `ends_on_failure` the shell has the option `-e`, with `has_pipefail` `pipefail`, and with `refuses_unset` `-u`.
+    The commands within `$(…)` and backticks that may start a container follow those of the script if there is a budget
+    for those `within` it.
 
     `A=b` sets a variable for the rest of the script, `export A=b` also for its commands, and `A=b command` only for
     that command. A Command's `env` has only the variables that the script itself sets for it.
@@ -83,6 +84,7 @@ def split(
     budget = budget or ExpansionBudget()
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
     reader.flow.ends_on_failure, reader.flow.has_pipefail = ends_on_failure, has_pipefail
+    reader.variables.refuses_unset = refuses_unset
     if within is not None:
         reader.builder.substitutions = Substitutions(within)
     return reader.commands()

@@ -120,7 +120,7 @@ class ShellBuiltins(Struct):
                 self.script.doubt_all(f"`{words[0]}` sets a variable whose name is not known")
             for word in named:
                 if NAME.fullmatch(word) is not None and words[0] == "unset":
-                    self.variables.unset(word)
+                    self.variables.forget_unset(word)
                 elif NAME.fullmatch(word) is not None:
                     self.variables.assign(word, None)
                 elif word.startswith("-") or "[" in word:
@@ -173,6 +173,8 @@ class ShellBuiltins(Struct):
                 self.script.doubt_all("`set` changes how the shell parses the script")
             if "e" in letters or option == "errexit":
                 self.flow.ends_on_failure = word[0] == "-" and not self.flow.is_conditional
+            if "u" in letters or option == "nounset":
+                self.variables.refuses_unset = word[0] == "-"
             if option == "pipefail":
                 self.flow.has_pipefail = word[0] == "-" and not self.flow.is_conditional
             if "a" in letters or option == "allexport":

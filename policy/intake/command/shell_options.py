@@ -47,6 +47,7 @@ class ShellOptions(Struct, frozen=True, gc=False):
 
     ``changes_meaning``: whether one of them may change what the script means. ``ends_on_failure``: whether a command
     that fails ends the script. ``has_pipefail``: whether each command of a pipeline can make it fail.
+    ``refuses_unset``: whether the use of a variable that is not set ends the script.
     """
 
     end: int
@@ -56,6 +57,7 @@ class ShellOptions(Struct, frozen=True, gc=False):
     changes_meaning: bool
     ends_on_failure: bool
     has_pipefail: bool
+    refuses_unset: bool
 
 
 def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
@@ -68,7 +70,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     while at < len(words) and (option := _long(program, words[at])):
         found.add(option)
         at += 2 if option in WITH_FILE else 1
-    letters, is_off, ends_on_failure, has_pipefail = "", False, False, False
+    letters, is_off, ends_on_failure, has_pipefail, refuses_unset = "", False, False, False, False
     values_of_o: list[str] = []
     while at < len(words) and words[at][:1] in {"-", "+"}:
         word = words[at]
@@ -85,6 +87,8 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
             is_off = word[0] == "-"
         if "e" in word or "errexit" in words[at : at + values]:
             ends_on_failure = word[0] == "-"
+        if "u" in word or "nounset" in words[at : at + values]:
+            refuses_unset = word[0] == "-"
         if "pipefail" in words[at : at + values]:
             has_pipefail = word[0] == "-"
         letters += word[1:]
@@ -97,6 +101,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         not (CERTAIN_LETTERS.issuperset(letters) and CERTAIN_OPTIONS.issuperset(values_of_o) and found <= CERTAIN_LONG),
         ends_on_failure,
         has_pipefail,
+        refuses_unset,
     )
 
 
