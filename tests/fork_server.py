@@ -187,9 +187,10 @@ def use_shipped_rules() -> None:
     sys.path.remove(folder)
     from policy.checks import cases  # noqa: PLC0415  # the processes that a service starts import this module too
     from policy.policy import Policy  # noqa: PLC0415  # as above
-    from policy.rules import catalogue  # noqa: PLC0415  # as above
+    from policy.rules import catalogue, loader  # noqa: PLC0415  # as above
 
     shipped = ShippedRules()
+    loader.read_folder = shipped.read_folder
     catalogue.load, cases.read_cases = shipped.load, shipped.read_cases
     Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
 

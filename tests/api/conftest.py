@@ -315,6 +315,8 @@ def run() -> Callable[..., Done]:
 def call(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> Callable[..., Done]:
     """Runs ``runner-policy`` in this process, which is much faster than ``run``; its streams are not terminals."""
     monkeypatch.chdir(ROOT)
+    for module in requests, proof, rules:
+        monkeypatch.setattr(module, "read_folder", shipped_rules.read_folder)
     for module in requests, proof, check:
         monkeypatch.setattr(module, "load", shipped_rules.load)
     for module in check, rules:
