@@ -199,6 +199,8 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "pip configured": lambda size: repeated("pip config set --a a.b ;", size) + "vllm serve m",
     "programs moved to folders": lambda size: "mv " + repeated("a/python3.11 bin vllm ", size) + "; vllm serve m",
     "programs in folders": lambda size: "x " + "".join(numbered("bin python{} ", size)) + "; vllm serve m",
+    "archives in a long folder": lambda size: f"cd /{'a' * 250};" + repeated("tar xf x;", size) + "vllm serve m",
+    "files in a long folder": lambda size: f"cd /{'a' * 250}; touch " + repeated("a ", size) + "; vllm serve m",
     "folders of models": lambda size: "cp -r " + "".join(numbered("a/m{} ", size)) + "; vllm serve m",
     "vllm and blanks": lambda size: "vllm serve m" + " " * size,
     "vllm and short words": lambda size: "vllm serve m " + repeated("a ", size),

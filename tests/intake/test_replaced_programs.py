@@ -72,6 +72,8 @@ CHANGED = "may replace or remove the vLLM of the image before the start"
         *(f"D={FOUND}; cp /p/envs.py $D/; SERVE", f"D={FOUND}; F=$D/envs.py; sed -i s/a/b/ $F; SERVE"),
         *(f"mv /p/envs.py {PACKAGES}/vllm/; SERVE", f"ln -sf /p/envs.py {PACKAGES}/vllm/envs.py; SERVE"),
         *(f"install /p/x {PACKAGES}/vllm/envs.py; SERVE", f"rsync -a /p/ {PACKAGES}/; SERVE"),
+        *(f"cd {'x' * 257}; cp x y; SERVE", f"cd /{'x/' * 500}; sed -i s/a/b/ y; SERVE"),
+        *(f"cd {'/x' * 99}/lib; cp y python3.12/z; SERVE", f"cd {'/x' * 99}/lib/z; cp y ../python3.12/z; SERVE"),
         *(f"cp -t {PACKAGES} /p/x; SERVE", f"cp --target-directory={PACKAGES} /p/x; SERVE"),
         *(f"dd of={PACKAGES}/vllm/envs.py if=/p/x; SERVE", f"tar -xf /p/x.tar -C {PACKAGES}; SERVE"),
         *(f"unzip /p/x.zip -d {PACKAGES}; SERVE", f"curl -o {PACKAGES}/vllm/envs.py http://x; SERVE"),
@@ -216,7 +218,7 @@ def test_a_change_after_an_installation_makes_its_version_the_likely_one() -> No
             "cp /tmp/vllm /x; /tmp/SERVE",
             "huggingface-cli download m; SERVE",
         ),
-        *(f"VLLM=1 ray start --head; {MODULE}", f"cd {'x' * 2000}; cp x y; SERVE", f"cp x {'y' * 2000}; SERVE"),
+        *(f"VLLM=1 ray start --head; {MODULE}", f"cd {'x' * 256}; cp x y; SERVE", f"cp x {'y' * 2000}; SERVE"),
     ],
 )
 def test_a_program_that_only_reads_such_a_place_does_not_count(script: str) -> None:

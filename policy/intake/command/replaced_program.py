@@ -86,6 +86,10 @@ CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|f
 """Matches what may let a program that mostly reads change a file."""
 MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
+MAX_FOLDER: Final = 256
+"""The length of the longest working folder; in one that is longer, each command that may change a file counts."""
+LONGEST: Final = 48
+"""A length that no match of the patterns above within a path exceeds, so that of a folder only its end is searched."""
 
 
 class ReplacedFiles(Struct):
@@ -108,6 +112,12 @@ class ReplacedFiles(Struct):
     """The folders that commands may make or fill with another model, with the programs."""
     _is_listed: bool = False
     """Whether a command may list such places for another one, as before `|`."""
+    _is_loaded_from: bool = False
+    """Whether the engine is loaded from the working folder, or whether it is too long to know."""
+    _is_configuration: bool = False
+    """Whether the working folder is in a folder of the configuration of pip or uv."""
+    _end: str = ""
+    """The end of the working folder, with a slash."""
 
     def read(self, command: Command) -> None:
         """Note what a command may change; one without arguments or redirections changes at most the folder."""
@@ -130,13 +140,13 @@ class ReplacedFiles(Struct):
                         self._models.setdefault(self._resolved(folder), program)
             if targets:
                 named = command.outputs if only_reads else (*arguments, *targets)
-                if CONFIGURATION.search(" ".join((f"/{self.folder}/", *named))) is not None:
+                if self._is_configuration or CONFIGURATION.search(" ".join((f"/{self._end}", *named))) is not None:
                     self.configures = True
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
         if program == "xargs" and self._is_listed:
             started = next((word for word in arguments if word[:1] not in {"-", "{"} and not word.isdecimal()), "cat")
             is_changed = basename(started) not in READERS
-        if is_changed or (targets and PACKAGES.search(self.folder) is not None and program not in READERS):
+        if is_changed or (targets and self._is_loaded_from and program not in READERS):
             self.replaced = self.replaced or _replaced(program)
         is_named = any(map(self._names_place, arguments))
         if program in {":", "for"} and is_named:
@@ -145,7 +155,14 @@ class ReplacedFiles(Struct):
             self._names.update(arguments)
         self._is_listed = self._is_listed or (is_named and command.is_masked)
         if program in FOLDER_CHANGING:
-            self.folder = "" if words[-1] == "-" else self._resolved(words[-1])
+            self._enter("" if words[-1] == "-" else self._resolved(words[-1]))
+
+    def _enter(self, folder: str) -> None:
+        """Change the working folder."""
+        self._is_loaded_from = len(folder) > MAX_FOLDER or PACKAGES.search(folder) is not None
+        self._is_configuration = CONFIGURATION.search(f"/{folder}/") is not None
+        self.folder = folder if len(folder) <= MAX_FOLDER else ""
+        self._end = f"{self.folder[-LONGEST:]}/" if self.folder else ""
 
     def before(self, server: ServerCommand) -> Installation | None:
         """Why the vLLM of a server may be changed by the commands before it; None if they leave it as it is."""
@@ -233,7 +250,10 @@ class ReplacedFiles(Struct):
         """Whether a target may name a place from which the engine is loaded."""
         if "://" in target:
             return False
-        return self._names_place(target) or FILES.search(self._resolved(target)) is not None
+        if self._names_place(target):
+            return True
+        is_plain = target[:1] not in {"/", "~", "$"} and "./" not in target and "//" not in target
+        return FILES.search(self._end + target if is_plain else self._resolved(target)) is not None
 
     def _names_place(self, word: str) -> bool:
         """Whether a text names such a place, or a variable that may."""
