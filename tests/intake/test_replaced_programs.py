@@ -72,6 +72,14 @@ CHANGED = "may replace or remove the vLLM of the image before the start"
         *(f"D={FOUND}; cp /p/envs.py $D/; SERVE", f"D={FOUND}; F=$D/envs.py; sed -i s/a/b/ $F; SERVE"),
         *(f"mv /p/envs.py {PACKAGES}/vllm/; SERVE", f"ln -sf /p/envs.py {PACKAGES}/vllm/envs.py; SERVE"),
         *(f"install /p/x {PACKAGES}/vllm/envs.py; SERVE", f"rsync -a /p/ {PACKAGES}/; SERVE"),
+        *(
+            "ln -sf /x/python3 /usr/bin/python3; SERVE",
+            "mv /x/p /usr/bin/python3.12; SERVE",
+            "rm /usr/bin/python3; SERVE",
+        ),
+        *("cd /usr/bin; ln -s /x/y python3; SERVE", "cp /x/python3 /opt/venv/bin/; SERVE"),
+        "update-alternatives --install /usr/bin/python3 python3 /x/python3 1; SERVE",
+        *(f"cp x /usr/lib/{'./' * 600}python3/y; SERVE", f"tar x -C /usr/{'./' * 600}; SERVE"),
         *(f"cd {'x' * 257}; cp x y; SERVE", f"cd /{'x/' * 500}; sed -i s/a/b/ y; SERVE"),
         *(f"cd {'/x' * 99}/lib; cp y python3.12/z; SERVE", f"cd {'/x' * 99}/lib/z; cp y ../python3.12/z; SERVE"),
         *(f"cp -t {PACKAGES} /p/x; SERVE", f"cp --target-directory={PACKAGES} /p/x; SERVE"),
@@ -212,6 +220,8 @@ def test_a_change_after_an_installation_makes_its_version_the_likely_one() -> No
         *("L=$(pip show vllm | grep Location | cut -d: -f2); ls $L; SERVE", "echo $(command -v vllm); SERVE"),
         *(f"cp {PACKAGES}/vllm/x /tmp/x; SERVE", f"ln -s {PACKAGES}/nvidia/nccl/lib/x.so /usr/lib/x.so; SERVE"),
         *("curl http://x/dist-packages/y -o /tmp/y; SERVE", "wget -O /models/x.pth http://x; SERVE"),
+        *("ln -s /usr/bin/python3 /usr/bin/python; SERVE", "cp /usr/bin/python3 /x/y; SERVE"),
+        *("timeout 5 /usr/bin/python3 /x/y.py; SERVE", "which /usr/bin/python3; SERVE"),
         *("dpkg -l; SERVE", "chmod +x /tmp/vllm; /tmp/SERVE", f"cd /app && {MODULE}", f"mkdir /app; cd /app; {MODULE}"),
         *(
             f"cd /src; git clone http://x/y; cd -; {MODULE}",

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.filled_folders import ABOVE, CHANGE_LAST, CONFIGURATION, ENVIRONMENT, filled_folders
-from policy.intake.command.model_folders import model_folders
+from policy.intake.command.filled_folders import (
+    ABOVE,
+    CHANGE_LAST,
+    CONFIGURATION,
+    COPIES,
+    ENVIRONMENT,
+    filled_folders,
+)
+from policy.intake.command.model_folders import REMOVERS, model_folders
 from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.programs import PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
 from policy.intake.command.words import Unknown
@@ -34,6 +41,8 @@ FILES: Final = re.compile(
     rf"{PACKAGES.pattern}|(?<!\w)(?:site|user)customize\.py|/etc/ld\.so\.preload|(?<!\w)s?bin/vllm(?![\w-])"
 )
 """Matches a place from which Python or a shell loads the engine within a path or a text."""
+INTERPRETER: Final = re.compile(r"(?<!\w)s?bin/python3(?:\.[0-9]{1,3})?\Z")
+"""Matches the path of the Python that runs vLLM."""
 LOCATES: Final = re.compile(
     r"__(?:file|path)__|find_spec|getsitepackages|getusersitepackages|(?:pure|plat)lib|pip[0-9.]{0,8}\s{1,9}show(?!\w)"
     r"|(?:which|command\s{1,9}-v|type\s{1,9}-[pP])\s{1,9}vllm(?![\w-])"
@@ -57,6 +66,8 @@ FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
 QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
 """What follows the name of a package manager that changes nothing."""
 PACKAGE_FILES: Final = (".deb", ".rpm", ".apk")
+REPLACERS: Final = COPIES | REMOVERS | {"install", "update-alternatives"}
+"""Programs that put another file in the place of one that they name, or remove it; they do not run it."""
 FIND_ACTIONS: Final = ("-exec", "-ok", "-delete", "-fls", "-fprint")
 PREFIXES: Final = frozenset({"command", "exec", "nice", "nohup", "sudo"})
 """Programs that run the one after them."""
@@ -135,14 +146,16 @@ class ReplacedFiles(Struct):
                 self._write(program, target)
             if not only_reads:
                 self._fill(program, filled_folders(program, arguments, targets))
-                for folder in model_folders(program, arguments):
+                for folder in map(self._resolved, model_folders(program, arguments)):
                     if len(folder) <= MAX_PATH:
-                        self._models.setdefault(self._resolved(folder), program)
+                        self._models.setdefault(folder, program)
             if targets:
                 named = command.outputs if only_reads else (*arguments, *targets)
                 if self._is_configuration or CONFIGURATION.search(" ".join((f"/{self._end}", *named))) is not None:
                     self.configures = True
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
+        if program in REPLACERS and not is_changed:
+            is_changed = any(INTERPRETER.search(self._resolved(target)) is not None for target in targets)
         if program == "xargs" and self._is_listed:
             started = next((word for word in arguments if word[:1] not in {"-", "{"} and not word.isdecimal()), "cat")
             is_changed = basename(started) not in READERS
@@ -215,9 +228,8 @@ class ReplacedFiles(Struct):
 
     def _write(self, program: str, target: str) -> None:
         """Note that a program may write a path."""
-        if not target or target.startswith("-") or len(target) > MAX_PATH:
+        if not target or target.startswith("-") or len(path := self._resolved(target)) > MAX_PATH:
             return
-        path = self._resolved(target)
         self._written.setdefault(path, program)
         above, found, _ = f"/{path}/".partition("/vllm/")
         if found:
@@ -226,9 +238,8 @@ class ReplacedFiles(Struct):
     def _fill(self, program: str, folders: Iterable[str]) -> None:
         """Note that a program may write any file in some folders."""
         for folder in folders:
-            if not folder or folder[0] == "-" or len(folder) > MAX_PATH:
+            if not folder or folder[0] == "-" or len(path := self._resolved(folder).removesuffix("/*")) > MAX_PATH:
                 continue
-            path = self._resolved(folder).removesuffix("/*")
             self._filled.setdefault(path, program)
             if ABOVE.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
                 self.replaced = self.replaced or _replaced(program)
@@ -264,7 +275,9 @@ class ReplacedFiles(Struct):
 
 
 def _joined(folder: str, path: str) -> str:
-    """A path in a folder without `.` and `..`; long ones stay as they are."""
+    """A path in a folder without `.` and `..`; one that is long even then stays in no folder."""
+    if len(path) > MAX_PATH:
+        path = normpath(path)
     if len(path) > MAX_PATH or len(folder) > MAX_PATH:
         return path
     if path[:1] in {"~", "$"}:
