@@ -700,6 +700,11 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["python3", "/app/server.py"], "the file `/app/server.py` is a Python program that is not read", 1, False),
     (["bash", "run.sh"], "the file `run.sh` is a script that is not read", 1, False),
     (["bash", "$(HIDDEN)"], "the value of `$(HIDDEN)`, which names a script, is not known", 1, False),
+    *(
+        ([name, "-c", "/x"], f"`{name}` starts what a file lists, which is not read", 0, False)
+        for name in ("supervisord", "s6-svscan", "runsvdir", "honcho", "make", "just", "npm")
+    ),
+    (["tini", "--", "supervisord"], "`supervisord` starts what a file lists, which is not read", 2, False),
     (["/app/start.sh"], "the file `/app/start.sh` is a script that is not read", 0, False),
     (["nohup", "/app/start.sh", "m"], "the file `/app/start.sh` is a script that is not read", 1, False),
     *(

@@ -19,11 +19,13 @@ from policy.intake.command.nested_commands import server_of_eval, server_of_shel
 from policy.intake.command.programs import (
     OTHER_SCRIPTS,
     PACKAGE,
+    PROCESS_MANAGERS,
     PROGRAMS,
     PYTHON,
     RENAMING_COMMANDS,
     SHELLS,
     STARTS_VLLM,
+    TASK_RUNNERS,
     VLLM,
     is_package,
     is_program,
@@ -143,7 +145,7 @@ class _ProgramWalk(Struct):
             elif program == "env" or is_assignment:
                 is_passed, found = self._pass_variables(program)
             else:
-                return other_program(self.words, self.places, at)
+                return other_program(self.words, self.places, at) or self._listed_program(program)
             if not is_passed:
                 return found
         return None
@@ -152,6 +154,14 @@ class _ProgramWalk(Struct):
         """Whether the program at a position is not known; brackets may be those of a package: `uvx vllm[audio]`."""
         word = self.words[at]
         return is_unknown(word) or (type(word) is Pattern and not (at and PACKAGE.fullmatch(word)))
+
+    def _listed_program(self, program: str) -> UnreadableCommand | None:
+        """Why it is not known what a program starts that reads it from a file; None for any other program."""
+        if program in PROCESS_MANAGERS or (program in TASK_RUNNERS and not self.context.depth):
+            return UnreadableCommand(
+                f"{quoted(program)} starts what a file lists, which is not read", self.places[self.at]
+            )
+        return None
 
     def _python(self) -> ServerCommand | UnreadableCommand | None:
         """The server that Python starts, whose options and file count as programs."""

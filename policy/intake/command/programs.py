@@ -99,6 +99,16 @@ SETTINGS_NAME: Final = re.compile(
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that do not start the server: this one starts Ray."""
 
+PROCESS_MANAGERS: Final = frozenset(
+    {
+        *("supervisord", "s6-svscan", "runsvdir", "circusd", "monit", "process-compose", "pm2", "pm2-runtime"),
+        *("honcho", "foreman", "overmind", "hivemind", "goreman"),
+    }
+)
+"""Programs that start what a file lists."""
+TASK_RUNNERS: Final = frozenset({"make", "gmake", "just", "task", "rake", "npm", "yarn", "pnpm", "ansible-playbook"})
+"""The same for one task of a file, which as a command of a script mostly prepares something and ends."""
+
 STARTS_VLLM: Final = re.compile(
     r"""(?<![\w.-])vllm(?:-omni)?["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
     r"""|vllm\.entrypoints\.|vllm\.scripts(?!\w)|dynamo\.vllm(?!\w)"""
