@@ -561,6 +561,15 @@ MANIFESTS: Final[dict[str, Family]] = {
     "containers that another program starts": lambda size: manifest(
         {"script": "xargs docker run;" * (size // 40) + "echo " + "a/b " * (size // 8)}
     ),
+    "programs before containers": lambda size: manifest(
+        {
+            "script": "export A=a\n" * (size // 40)
+            + f"sudo env B=b docker run -e A {'x ' * 8} vllm serve m;" * (size // 80)
+        }
+    ),
+    "programs named like those of containers": lambda size: manifest(
+        {"script": "srun " + "docker apptainer " * (size // 32) + "docker run vllm/vllm-openai m"}
+    ),
     "engines": lambda size: manifest(pod(*_engines(size))),
     "more engines than are accepted": lambda size: manifest(pod(*_engines(size, size))),
     "engines of many models": lambda size: manifest(

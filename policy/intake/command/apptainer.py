@@ -85,14 +85,30 @@ def _letters(word: str) -> tuple[str, str, bool]:
     return "", "", is_clean
 
 
+def program_at(words: Sequence[str], start: int, programs: frozenset[str]) -> int:
+    """The position of the first of the programs from ``start`` on; the number of words if there is none.
+
+    A name before another one, except the first word, is the value of an option: `sudo -u docker docker run`.
+    """
+    at = found = next((at for at in range(start, len(words)) if words[at].rpartition("/")[2] in programs), len(words))
+    while at < len(words) and found > start:
+        at = next((index for index in range(found + 1, len(words)) if not words[index].startswith("-")), len(words))
+        if at == len(words) or words[at].rpartition("/")[2] not in programs:
+            break
+        found = at
+    return found
+
+
 def apptainer_run(
     words: Sequence[str], start: int
-) -> tuple[list[tuple[str, str | None]], list[str], list[str], bool] | None:
-    """The options, the words that are not known, the image with its words, and whether it gets the host's variables.
+) -> tuple[int, list[tuple[str, str | None]], list[str], list[str], bool] | None:
+    """The position of the program, its options, the words that are not known, the image with its words, and a flag.
 
-    The options are those of `docker run`. None if no program in ``words`` from ``start`` on starts one.
+    The flag is whether the container gets the host's variables. The options are those of `docker run`. None if no
+    program in ``words`` from ``start`` on starts one.
     """
-    at = next((at for at in range(start, len(words)) if words[at].rpartition("/")[2] in PROGRAMS), len(words)) + 1
+    program = program_at(words, start, PROGRAMS)
+    at = program + 1
     while at < len(words) and words[at].startswith("-"):
         at += 1
     is_instance = words[at : at + 1] == ["instance"]
@@ -128,7 +144,7 @@ def apptainer_run(
     if is_exec:
         options.append(("--entrypoint", others[0] if others else ""))
         others = others[1:]
-    return options, unread, [image, *others] if image else [], gets_variables
+    return program, options, unread, [image, *others] if image else [], gets_variables
 
 
 def _settings(name: str, value: str, words: Sequence[str]) -> list[tuple[str, str | None]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policy.intake.command.apptainer import apptainer_run
+from policy.intake.command.apptainer import apptainer_run, program_at
 from policy.intake.command.programs import STARTS_VLLM, TEXT_PROGRAMS
 from policy.intake.command.words import Unknown
 
@@ -42,10 +42,11 @@ class ContainerRun(NamedTuple):
     """A command that starts a container: its options with their values, None for a flag, and the words after them.
 
     ``unread`` has the words before the image of which it is not known whether they are options.
-    ``gets_variables``: whether the container gets all variables of the command. ``is_apptainer``: whether it gets those
-    that Apptainer passes on.
+    ``at`` is the position of the program. ``gets_variables``: whether the container gets all variables of the command.
+    ``is_apptainer``: whether it gets those that Apptainer passes on.
     """
 
+    at: int
     options: list[tuple[str, str | None]]
     unread: list[str]
     words: list[str]
@@ -66,11 +67,10 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     """
     if (apptainer := apptainer_run(words, start)) is not None:
         return ContainerRun(*apptainer, is_apptainer=True)
-    programs = (at for at in range(start, len(words)) if words[at].rpartition("/")[2] in CONTAINER_PROGRAMS)
-    at = next(programs, None)
-    if at is None:
+    program = program_at(words, start, CONTAINER_PROGRAMS)
+    if program == len(words):
         return None
-    at = _after_command(words, at)
+    at = _after_command(words, program)
     if at == len(words):
         return None
     options: list[tuple[str, str | None]] = []
@@ -89,7 +89,7 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
         takes_next = takes_next_word(word)
         options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
         at += 2 if takes_next else 1
-    return ContainerRun(options, unread, list(words[at:]))
+    return ContainerRun(program, options, unread, list(words[at:]))
 
 
 def _after_command(words: Sequence[str], at: int) -> int:
@@ -109,6 +109,12 @@ def _option(word: str, following: str | None) -> tuple[str, str | None]:
     value = letters[1:].removeprefix("=")
     value = Unknown(value) if type(word) is Unknown else value
     return f"-{letters[:1]}", value or following
+
+
+def next_container(words: Sequence[str], start: int, stop: int) -> int | None:
+    """The position of the first program that starts a container among the words up to ``stop``; None if none does."""
+    found = container_run(words[start:stop])
+    return None if found is None else start + found.at
 
 
 def takes_next_word(flag: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from policy.intake.command.container_programs import next_container
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 _Passed: TypeAlias = "tuple[bool, ServerCommand | UnreadableCommand | None]"
 """Whether a program was passed; if not, what it starts."""
+MAY_CHANGE: Final = "{} may change the variables of what it starts"
 MAX_DOUBTS: Final = 8
 """How many doubts about the programs of one command are kept."""
 NESTED: Final = {
@@ -232,7 +234,7 @@ class _ProgramWalk(Struct):
     def _pass_unexpected(self, program: str, launcher: Launcher, read: LauncherWords) -> _Passed:
         """Pass a launcher with a word that is not in its grammar, up to the next program."""
         words, start = self.words, read.end
-        later = next_start(words, start)
+        later = _next_program(words, start)
         if later is None:
             later = next((index for index in range(start, len(words)) if is_program(words[index])), len(words))
         is_unread = self._add_unread(start, later)
@@ -256,7 +258,7 @@ class _ProgramWalk(Struct):
 
     def _pass_unread(self, program: str, launcher: Launcher) -> _Passed:
         """Pass a launcher whose grammar is not known, up to the next program."""
-        later = next_start(self.words, self.at + 1)
+        later = _next_program(self.words, self.at + 1)
         later = len(self.words) if later is None else later
         if not self._add_unread(self.at + 1, later) and later == len(self.words):
             return False, other_program(self.words, self.places, self.at)
@@ -267,7 +269,7 @@ class _ProgramWalk(Struct):
     def _pass_script(self, program: str) -> _Passed:
         """Pass a script that is not read, up to the next program, which it may start."""
         words, at = self.words, self.at
-        later = next_start(words, at + 1)
+        later = _next_program(words, at + 1)
         later = len(words) if later is None else later
         if not self._add_unread(at + 1, later) and later == len(words):
             return False, sourced_file(words, self.places, at if program.endswith(".sh") else at + 1)
@@ -297,7 +299,7 @@ class _ProgramWalk(Struct):
         if not may_change and launcher.variables:
             may_change = any(self.own.get(name, self.env.get(name, "")) != "" for name in launcher.variables)
         if may_change:
-            self._add_doubt(f"{quoted(program)} may change the variables of what it starts")
+            self._add_doubt(MAY_CHANGE.format(quoted(program)))
         elif Meaning.LOGS_IN in meanings:
             self._add_doubt("`exec -l` starts a shell that reads start-up files, and they may set any variable")
         if may_change or Meaning.CLEARS in meanings:
@@ -316,3 +318,11 @@ class _ProgramWalk(Struct):
         """Add a doubt about variables, up to the limit."""
         if why not in self.doubts and len(self.doubts) < MAX_DOUBTS:
             self.doubts.append(why)
+
+
+def _next_program(words: list[str], start: int) -> int | None:
+    """The position of the next program, also of one that starts a container, in which what follows runs."""
+    later = next_start(words, start)
+    stop = len(words) if later is None else later + 1  # `exec` is also a command of Apptainer
+    container = next_container(words, start, stop)
+    return later if container is None else container

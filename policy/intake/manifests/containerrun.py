@@ -17,14 +17,16 @@ from policy.intake.manifests.mounts import Mounts
 from policy.messages import QUOTED, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from policy.intake.command.container_programs import ContainerRun
+    from policy.intake.command.passed_variables import PassedVariables
     from policy.intake.manifests.reading import ManifestNode
 
 ENV: Final = frozenset({"-e", "--env"})
 LABELS: Final = frozenset({"-l", "--label", "--annotation"})
-FILES: Final = frozenset({"--env-file", "--env-host"})
+ENV_FILE: Final = "--env-file"
+FILES: Final = frozenset({ENV_FILE, "--env-host"})
 FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 HIDDEN: Final = "`{}` sets variables that are not shown"
 VOLUMES: Final = frozenset({"-v", "--volume"})
@@ -38,11 +40,11 @@ TARGETS: Final = ("target=", "dst=", "destination=")
 
 
 def read_container_run(
-    node: ManifestNode, run: ContainerRun, env: Mapping[str, str | None], place: str, doubts: Sequence[str] = ()
+    node: ManifestNode, run: ContainerRun, variables: PassedVariables, place: str, doubts: Sequence[str] = ()
 ) -> bool:
     """Add the engine that a container runs, with ``doubts``; whether it starts vLLM.
 
-    ``env`` has the variables of the command, which `-e NAME` passes on.
+    `-e NAME` and the like pass on ``variables``, whose doubts and notes count only then.
     """
     draft = EngineDraft(node)
     image, *words = run.words
@@ -52,10 +54,10 @@ def read_container_run(
         add_words(draft, place, [entry_points[-1] or ""])
         draft.has_command = True
     add_words(draft, place, words)
-    _add_options(draft, run, env)
+    passed = variables.doubts if _add_options(draft, run, variables) else ()
     unread = [f"the options {quoted(word)} of the container are not known" for word in run.unread]
     draft.has_hidden_variables = draft.has_hidden_variables or bool(unread)
-    for doubt in (*unread, *doubts):
+    for doubt in (*unread, *doubts, *passed):
         draft.note(doubt)
         draft.doubts.append(doubt)
     if not draft.starts_vllm():
@@ -64,7 +66,10 @@ def read_container_run(
     return True
 
 
-def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | None]) -> None:
+def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
+    """Add what the options say; whether the container gets variables of the command."""
+    env = variables.env
+    is_passed = run.is_apptainer
     mounts: list[str] = []
     hidden = ""
     if run.is_apptainer:
@@ -74,14 +79,16 @@ def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | 
         if name in ENV:
             variable, equals, setting = text.partition("=")
             if not equals and variable.endswith("*"):  # Podman passes on those of the host with this beginning
-                draft.has_hidden_variables = True
+                draft.has_hidden_variables = is_passed = True
                 draft.note(HIDDEN.format(f"{name} {variable[:QUOTED]}"))
             elif equals:
                 draft.env[variable] = None if type(value) is Unknown else setting
             else:
                 draft.env[variable] = env.get(variable)
+                is_passed = True
         elif name in FILES and (value is None or text not in FALSE):
             draft.has_hidden_variables = True
+            is_passed = is_passed or name != ENV_FILE
             draft.note(HIDDEN.format(name))
         elif name == "--env-merge":
             draft.env[text.partition("=")[0]] = None
@@ -107,6 +114,12 @@ def _add_options(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | 
             draft.hardware += runtime_signs(text, "runtime")
     draft.mounts = Mounts(mounts)
     draft.mounts.hidden = hidden
+    if is_passed:
+        is_hidden = variables.has_hidden_variables or (run.is_apptainer and bool(variables.doubts))
+        draft.has_hidden_variables = draft.has_hidden_variables or is_hidden
+        for note in variables.notes:
+            draft.note(note)
+    return is_passed
 
 
 def _add_secret(draft: EngineDraft, secret: str, mounts: list[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from policy.intake.command.container_programs import container_run, names_vllm, started_elsewhere, started_image
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.launcher import find_server
+from policy.intake.command.passed_variables import passed_variables
 from policy.intake.command.shell import split
 from policy.intake.command.vllm_command import AS_DEPLOYMENT, UnreadableCommand
 from policy.intake.command.words import Unknown
@@ -73,11 +74,16 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
     except ShellSyntaxError:
         return True  # reading the whole script reports this
     runs = [(command, run) for command in commands if (run := container_run(command.words)) is not None and run.words]
+    budget = ExpansionBudget()
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
+        variables = passed_variables(command.words, run.at, command.env, budget)
+        if variables is None:
+            continue
         node = ManifestNode(script.reader, None, within=True)
         node.parent, node.key = script, place
-        doubts = [*([command.doubt] if command.doubt else []), *([LEFT_OUT] if len(runs) > MAX_RUNS else [])]
-        if read_container_run(node, run, command.env, "script", doubts) and DEFAULTS.search(text) is not None:
+        doubts = [doubt for doubt in (command.doubt, command.unreached) if doubt]
+        doubts += [LEFT_OUT] if len(runs) > MAX_RUNS else []
+        if read_container_run(node, run, variables, "script", doubts) and DEFAULTS.search(text) is not None:
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)
     others = (command for command in commands if not command.unreached and not started_image(command.words, 0))

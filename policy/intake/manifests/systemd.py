@@ -13,7 +13,11 @@ import re
 from posixpath import basename
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from policy.intake.command.container_programs import container_run
+from policy.intake.command.expansion import ExpansionBudget
+from policy.intake.command.passed_variables import PassedVariables, passed_variables
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, read_container_run
 from policy.intake.manifests.draft import EngineDraft
@@ -21,6 +25,7 @@ from policy.intake.manifests.environment_file import variables_of
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from policy.intake.command.container_programs import ContainerRun
     from policy.intake.manifests.reading import ManifestNode
 
 SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
@@ -76,12 +81,21 @@ def read_unit(document: ManifestNode) -> None:
         draft.has_command = True
         words, refusal = _command_words(draft, command)
         run = container_run(words)
-        if run is not None and run.words and read_container_run(unit, run, draft.env, "ExecStart", draft.doubts):
+        if run is not None and run.words and _runs_container(draft, words, run):
             continue
         add_words(draft, "ExecStart", words)
         draft.problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
         if draft.starts_vllm():
             draft.finish()
+
+
+def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun) -> bool:
+    """Add the engine that a container of a command runs; whether it starts vLLM."""
+    passed = passed_variables(words, run.at, draft.env, ExpansionBudget())
+    if passed is None:
+        return False
+    variables = replace(passed, has_hidden_variables=draft.has_hidden_variables, notes=tuple(draft.notes))
+    return read_container_run(draft.node, run, variables, "ExecStart", draft.doubts)
 
 
 def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str, str]) -> EngineDraft:
@@ -134,7 +148,7 @@ def _read_container(unit: ManifestNode, settings: list[tuple[str, str]]) -> None
     if run is None or not image:
         return
     doubts = [f"`Exec`: {refusal}, so that systemd refuses it"] if refusal else []
-    read_container_run(unit, run, {}, "Exec", doubts)
+    read_container_run(unit, run, PassedVariables({}), "Exec", doubts)
 
 
 def _settings(text: str) -> list[tuple[str, str, str]]:

@@ -1,0 +1,60 @@
+"""The variables that a program which starts a container gets, after what the programs before it do to them.
+
+They have the same effect as before vLLM: `sudo docker run -e NAME` passes on what `sudo vllm serve` gets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.program_walk import MAY_CHANGE, server_of
+from policy.intake.command.script_context import ScriptContext
+from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand
+from policy.masking import secret_values, shown_command
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.expansion import ExpansionBudget
+
+SERVER: Final = ("vllm", "serve")
+"""Stands in for the program that starts a container."""
+
+
+class PassedVariables(Struct, frozen=True):
+    """The variables of a command; None if a value is not known.
+
+    ``doubts`` say what may change them in an unknown way. With ``has_hidden_variables`` there may be others, from the
+    sources that ``notes`` name.
+    """
+
+    env: dict[str, str | None]
+    doubts: tuple[str, ...] = ()
+    has_hidden_variables: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def passed_variables(
+    words: Sequence[str], at: int, env: dict[str, str | None], budget: ExpansionBudget
+) -> PassedVariables | None:
+    """What the program at ``at`` gets of the variables in ``env``; None if nothing starts it."""
+    if not at:
+        return PassedVariables(env)
+    before = [*words[:at], *SERVER]
+    try:
+        found = server_of(before, [""] * len(before), {}, env, ScriptContext(budget))
+    except ShellSyntaxError:
+        return _unknown(words[0], env)
+    if isinstance(found, ServerCommand):
+        hidden = secret_values({}, (), budget.secrets).hidden
+        return PassedVariables(found.env, tuple(map(hidden, found.doubts)))
+    return None if found is None or found.remedy == STARTS_NOTHING else _unknown(words[0], env)
+
+
+def _unknown(program: str, env: dict[str, str | None]) -> PassedVariables:
+    """Variables whose values are not known, because of a program that is not known."""
+    return PassedVariables(dict.fromkeys(env), (MAY_CHANGE.format(quoted(shown_command([program]))),))
