@@ -680,6 +680,22 @@ MANIFESTS: Final[dict[str, Family]] = {
             + "ExecStart=vllm serve m\n" * (size // 64)
         }
     ),
+    **{
+        f"a systemd unit of {name}": partial(lambda text, size: manifest({"unit": repeated(text, size)}), text)
+        for name, text in {
+            "lines that go on": "A=\\\n",
+            "backslashes": "\\\\",
+            "comments": "#\\\n",
+            "words of a command": "[Service]\nExecStart=a 'b' \\x41\\q\n",
+            "lists of a container": "[Container]\nVolume=a\nSecret='b' \\q\n",
+        }.items()
+    },
+    "a systemd unit with one long command": lambda size: manifest(
+        {"unit": "[Service]\nExecStart=vllm serve " + repeated("\\q'a' \\xc3\\xa9\"", size)}
+    ),
+    "a container of Podman's with one long list": lambda size: manifest(
+        {"unit": "[Container]\nImage=vllm/vllm-openai\nExec=" + repeated("'a' \\x41", size)}
+    ),
     "values of a chart": lambda size: manifest(
         {f"a{place}": {"image": "vllm", "command": ["vllm", "serve", "a/b"]} for place in range(size // 64)}
     ),

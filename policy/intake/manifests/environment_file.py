@@ -19,7 +19,8 @@ VALUE: Final = re.compile(
 """Matches a part of a value: one in quotes, which may have lines, or the rest of the line, in which quotes are text."""
 ESCAPE: Final = re.compile(r"\\(.|\Z)", re.DOTALL)
 COMMENT: Final = re.compile(r"[#;][^\n\r]*+")
-KEY: Final = re.compile(r"[^=\n\r]++")
+KEY: Final = re.compile(r"[^\n\r][^=\n\r]*+")
+"""Matches what stands before an equals sign; systemd takes one at the beginning of a line as part of it."""
 BLANKS: Final = " \t\n\r"
 
 

@@ -1,6 +1,7 @@
 """A systemd service as a manifest: `{"unit": TEXT}`, which the command line makes of a file that ends in `.service`.
 
 Podman's units (`NAME.container`, podman-systemd.unit(5), read at 5.6) are read as the `podman run` that they stand for.
+Not here: how lines and words are split (`unit_file`).
 
 ``environment_files`` beside it has the texts of files that `EnvironmentFile=` names, by their paths or names. The
 command of `ExecStart=` is split as systemd.service(5) says (read at version 257): without a shell, with `$NAME` split
@@ -22,6 +23,14 @@ from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, read_container_run
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.environment_file import variables_of
+from policy.intake.manifests.unit_file import (
+    UnitWords,
+    assigned_words,
+    command_words,
+    podman_words,
+    settings_of,
+    value_words,
+)
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -29,27 +38,29 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
-MAX_LINES: Final = 100_000
 VARIABLE: Final = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*+)\}", re.ASCII)
 WHOLE_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*+)", re.ASCII)
 CONTAINER: Final = "Container"
-OPTIONS: Final = {
-    "AddDevice": "--device",
-    "Entrypoint": "--entrypoint",
-    "EnvironmentFile": "--env-file",
-    "Label": "--label",
-    "Mount": "--mount",
-    "Secret": "--secret",
+TEXTS: Final = {"Entrypoint": "--entrypoint", "WorkingDir": "--workdir"}
+"""The settings of a container of which the last one counts, with the options of `podman run` that they stand for."""
+LISTS: Final = {
     "Tmpfs": "--tmpfs",
+    "AddDevice": "--device",
     "Volume": "--volume",
-    "WorkingDir": "--workdir",
+    "Environment": "--env",
+    "Label": "--label",
+    "EnvironmentFile": "--env-file",
+    "Secret": "--secret",
+    "Mount": "--mount",
+    "PodmanArgs": "",
 }
-"""The settings of a container with the options of `podman run` that they stand for."""
-TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
+"""Those that are lists, which an empty value clears, with their options, in the order in which Podman writes them."""
+WHOLE: Final = frozenset({"Tmpfs", "Volume"})
+"""Those of ``LISTS`` whose values are not split into words."""
+QUOTED: Final = re.compile(r'".*"', re.DOTALL)
+TRUE: Final = frozenset({"1", "on", "true", "yes"})
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
-CODE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})", re.ASCII)
 PREFIXES: Final = "@-:+!|"
-ESCAPES: Final = {"n": "\n", "t": "\t", "s": " ", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
 def is_unit(document: ManifestNode) -> bool:
@@ -63,14 +74,14 @@ def is_unit(document: ManifestNode) -> bool:
 def read_unit(document: ManifestNode) -> None:
     """Read the engine that `ExecStart=` of a service starts."""
     unit = document.get("unit")
-    sections = _settings(unit.value)
-    container = [(key, value) for section, key, value in sections if section == CONTAINER]
-    if container:
-        _read_container(unit, container)
+    sections = settings_of(unit.value)
     settings = [(key, value) for section, key, value in sections if section == "Service"]
     files = {name: node.text() or "" for name, node in document.get("environment_files").fields()}
     commands = _listed(settings, "ExecStart")
     shared = _shared(unit, settings, files)
+    container = [(key, value) for section, key, value in sections if section == CONTAINER]
+    if container:
+        _read_container(unit, container, shared)
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env):
             return
@@ -102,7 +113,7 @@ def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str
     """What all commands of a unit get: variables, in the order in which systemd.exec(5) merges them, and the folder."""
     shared = EngineDraft(unit)
     for value in _listed(settings, "PassEnvironment"):
-        shared.env.update(dict.fromkeys(_words(value)[0]))
+        shared.env.update(dict.fromkeys(assigned_words(value)))
     for value in _listed(settings, "Environment"):
         _add_variables(shared, value)
     for value in _listed(settings, "EnvironmentFile"):
@@ -125,87 +136,35 @@ def _listed(settings: list[tuple[str, str]], name: str) -> list[str]:
     return found
 
 
-def _read_container(unit: ManifestNode, settings: list[tuple[str, str]]) -> None:
-    """Read the engine of a container of Podman's."""
-    draft = EngineDraft(unit)
+def _read_container(unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft) -> None:
+    """Read the engine of a container of Podman's; ``shared`` has what its service gets."""
+    last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
     words = ["podman", "run"]
-    image, arguments = "", ""
-    for key, value in settings:
-        if key == "Image":
-            image = value
-        elif key == "Exec":
-            arguments = value
-        elif key == "Environment":
-            words += [word for each in _words(value)[0] for word in ("--env", each)]
-        elif key == "PodmanArgs":
-            words += _words(value)[0]
-        elif key == "EnvironmentHost":
-            words += ["--env-host"] if value.lower() in TRUE else []
-        elif key in OPTIONS:
-            words += [OPTIONS[key], value]
-    given, refusal = _command_words(draft, f"x {arguments}")
-    run = container_run([*words, image, *given[1:]])
-    if run is None or not image:
-        return
-    doubts = [f"`Exec`: {refusal}, so that systemd refuses it"] if refusal else []
-    read_container_run(unit, run, PassedVariables({}), "Exec", doubts)
+    for key, option in TEXTS.items():
+        words += [option, last[key]] if last.get(key) else []
+    words += ["--env-host"] if last.get("EnvironmentHost", "").lower() in TRUE else []
+    doubts: list[str] = []
+    for key, option in LISTS.items():
+        for value in _listed(settings, key):
+            given = UnitWords([value]) if key in WHOLE else podman_words(value)
+            doubts += _refusals(key, given)
+            words += [word for each in given.words for word in ([option, each] if option else [each])]
+    arguments = podman_words(dict(settings).get("Exec", ""))
+    doubts += _refusals("Exec", arguments)
+    image = last.get("Image", "")
+    expanded = [word for each in arguments.words for word in _expanded(shared, each, is_literal=False)]
+    run = container_run([*words, image, *expanded])
+    if run is not None and image:
+        read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts)
 
 
-def _settings(text: str) -> list[tuple[str, str, str]]:
-    """The settings of a unit with their sections; a line that ends in a backslash continues in the next one."""
-    found: list[tuple[str, str, str]] = []
-    section, held = "", ""
-    for line in text.splitlines()[:MAX_LINES]:
-        if line.lstrip().startswith(("#", ";")):
-            continue
-        whole = held + line.strip()
-        if whole.endswith("\\"):
-            held = whole[:-1] + " "
-            continue
-        held = ""
-        if whole.startswith("[") and whole.endswith("]"):
-            section = whole[1:-1]
-        elif "=" in whole:
-            key, _, value = whole.partition("=")
-            found.append((section, key.strip(), value.strip()))
-    return found
-
-
-def _words(text: str) -> tuple[list[str], str]:
-    """The words of a setting without quotes, and why systemd refuses it, empty if it does not."""
-    words: list[str] = []
-    part: list[str] = []
-    quote, is_word, at = "", False, 0
-    while at < len(text):
-        char = text[at]
-        if char == "\\" and at + 1 < len(text):
-            code = CODE.match(text, at)
-            part.append(chr(int(code[1], 16)) if code else ESCAPES.get(text[at + 1], text[at + 1]))
-            at += len(code[0]) - 1 if code else 1
-            is_word = True
-        elif quote:
-            if char == quote:
-                quote = ""
-            else:
-                part.append(char)
-        elif char in "'\"":
-            quote, is_word = char, True
-        elif char.isspace():
-            if is_word:
-                words.append("".join(part))
-                part, is_word = [], False
-        else:
-            part.append(char)
-            is_word = True
-        at += 1
-    if is_word:
-        words.append("".join(part))
-    return words, "a quote is not closed" if quote else ""
+def _refusals(key: str, words: UnitWords) -> list[str]:
+    return [f"`{key}`: {words.fault}, so that Podman leaves it out or refuses the unit"] if words.fault else []
 
 
 def _add_variables(draft: EngineDraft, value: str) -> None:
     """Add the variables of `Environment=`."""
-    for word in _words(value)[0]:
+    for word in assigned_words(value):
         name, equals, text = word.partition("=")
         if equals:
             draft.env[name] = _without_specifiers(text)
@@ -213,7 +172,7 @@ def _add_variables(draft: EngineDraft, value: str) -> None:
 
 def _unset_variables(draft: EngineDraft, setting: str) -> None:
     """Remove the variables of `UnsetEnvironment=`; with a value, only if they have it."""
-    for word in _words(setting)[0]:
+    for word in assigned_words(setting):
         name, equals, text = word.partition("=")
         value = _without_specifiers(text)
         if not equals or (value is not None and draft.env.get(name) == value):
@@ -242,12 +201,12 @@ def _without_specifiers(text: str) -> str | None:
 
 def _command_words(draft: EngineDraft, command: str) -> tuple[list[str], str]:
     """The words of a command, and why systemd refuses it; the first one has no variables, nor any after `:`."""
-    words, refusal = _words(command.lstrip(PREFIXES))
+    split = command_words(command.lstrip(PREFIXES))
     is_literal = ":" in command[: len(command) - len(command.lstrip(PREFIXES))]
     found: list[str] = []
-    for place, word in enumerate(words):
+    for place, word in enumerate([*split.words, split.unfinished] if split.fault else split.words):
         found += _expanded(draft, word, is_literal=is_literal or not place)
-    return found, refusal
+    return found, split.fault
 
 
 def _expanded(draft: EngineDraft, word: str, *, is_literal: bool) -> list[str]:
@@ -260,7 +219,7 @@ def _expanded(draft: EngineDraft, word: str, *, is_literal: bool) -> list[str]:
     whole = WHOLE_VARIABLE.fullmatch(filled)
     if whole is not None:
         value = draft.env.get(whole[1], None if draft.has_hidden_variables else "")
-        return [Unknown(filled, is_several=True)] if value is None else value.split()
+        return [Unknown(filled, is_several=True)] if value is None else value_words(value)
     names = [name for name in VARIABLE.findall(filled) if name]
     values = {name: draft.env.get(name, None if draft.has_hidden_variables else "") for name in names}
     if any(value is None for value in values.values()):

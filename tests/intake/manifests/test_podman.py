@@ -8,6 +8,7 @@ import pytest
 from shipped_images import read_manifest
 
 from policy.intake.manifests.environment_file import variables_of
+from policy.intake.manifests.unit_file import assigned_words, command_words, podman_words, settings_of, value_words
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -87,6 +88,10 @@ C='a\b'""",
         ('A="1\\', {"A": "1"}),
         ("A=1\\  \r\nB=x=y", {"A": "1 ", "B": "x=y"}),
         ("=1\nA=2", {"A": "2"}),
+        ("='\nA=2", {"A": "2"}),
+        ('A="a/b\n  -tp 2\n  --x"\nB="x\nV=0\ny"', {"A": "a/b\n  -tp 2\n  --x", "B": "x\nV=0\ny"}),
+        ('A="0" "1"', {"A": "01"}),
+        ("# c\\\nA=1", {"A": "1"}),
         ("", {}),
     ],
 )
@@ -100,3 +105,99 @@ def test_a_service_gets_the_variables_of_its_file() -> None:
         "environment_files": {"/x": f"{RUNNER}=\\1\nB='a'b"},
     }
     assert container(document).env == {RUNNER: "1", "B": "ab"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables"),
+    [
+        ("Environment=A=1\nEnvironment=\nEnvironment=B=2", {"B": "2"}),
+        ("PodmanArgs=-e A=1\nPodmanArgs=", {}),
+        ("EnvironmentFile=/x\nEnvironmentFile=", {}),
+        (f"Secret={RUNNER},type=env\nSecret=", {}),
+        ("PodmanArgs=-e A=1\nEnvironment=A=0", {"A": "1"}),
+        ("Environment=A=1 B=\\q\nEnvironment=C=1", {"C": "1"}),
+        ("Environment='A=1 2' \"B=3", {"A": "1 2", "B": "3"}),
+        ("Environment=A B\n[Service]\nEnvironment=A=1", {"A": "1", "B": None}),
+    ],
+)
+def test_the_variables_of_a_container_are_those_that_podman_passes(settings: str, variables: dict[str, str]) -> None:
+    assert unit(settings).env == variables
+
+
+@pytest.mark.parametrize("key", ["Volume", "Mount", "Tmpfs", "Secret"])
+def test_an_empty_value_clears_the_mounts_of_a_container(key: str) -> None:
+    target = "/usr/local/bin/vllm"
+    value = {"Volume": f"x:{target}", "Mount": f"type=bind,src=x,dst={target}", "Tmpfs": target}.get(
+        key, f"x,target={target}"
+    )
+    assert unit(f"{key}={value}").installation is not None
+    assert unit(f"{key}={value}\n{key}=").installation is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "doubts"),
+    [
+        ("Exec=--model a/b 'c d' \\x41", ["--model", "a/b", "c d", "A"], []),
+        ("Exec=--model a/b 'c d", ["--model", "a/b", "c d"], []),
+        ("Exec=--model a/b '' x", ["--model", "a/b"], []),
+        ("Exec=--model $A ${A}\n[Service]\nEnvironment='A=a/b c'", ["--model", "a/b", "c", "a/b c"], []),
+        (
+            "Exec=--model \\$M",
+            ["vllm", "serve"],
+            ["`Exec`: `\\$` is no escape sequence, so that Podman leaves it out or refuses the unit"],
+        ),
+        (
+            "PodmanArgs=-e \\q\nExec=--model a/b",
+            ["--model", "a/b"],
+            ["`PodmanArgs`: `\\q` is no escape sequence, so that Podman leaves it out or refuses the unit"],
+        ),
+        ("Exec=--model c/d\nExec=--model a/b", ["--model", "a/b"], []),
+    ],
+)
+def test_the_arguments_of_a_container_are_split_as_podman_does(given: str, words: list[str], doubts: list[str]) -> None:
+    found = container({"unit": f'[Container]\nImage="{IMAGE}"\n{given}\n'})
+    assert (found.words, found.doubts) == (words, doubts)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "assigned", "value", "podman"),
+    [
+        ("a 'b c'\"d\"", ["a", "b cd"], ["a", "b cd"], ["a", "b cd"], ["a", "b cd"]),
+        (r"a\qb 'x \$M'", [r"a\qb", r"x \$M"], [], ["aqb", "x $M"], []),
+        (r"a b\q", ["a", r"b\q"], ["a"], ["a", "bq"], []),
+        (
+            r"\n\x41\101\xc3\xa9\u00e9b\U0001F600",
+            ["\nAAééb😀"],
+            ["\nAAééb😀"],
+            ["nx41101xc3xa9u00e9bU0001F600"],
+            ["\nAAééb😀"],
+        ),
+        (r"\x00 \000 \777", [r"\x00", r"\000", r"\777"], [], ["x00", "000", "777"], []),
+        (r"\uD800 \xff", ["\ufffd", "\ufffd"], ["\ufffd", "\ufffd"], ["uD800", "xff"], ["\ufffd", "\ufffd"]),
+        ("a\u00a0b\x0bc", ["a\u00a0b\x0bc"], ["a\u00a0b\x0bc"], ["a\u00a0b\x0bc"], ["a\u00a0b\x0bc"]),
+        (r"a \; b\;", ["a", ";", r"b\;"], ["a"], ["a", ";", "b;"], []),
+        ("a\\", ["a\\"], [], ["a"], []),
+        ("a '' b", ["a", "", "b"], ["a", "", "b"], ["a", "", "b"], ["a"]),
+        ("a 'b", None, ["a"], ["a", "b"], ["a", "b"]),
+        ("", [], [], [], []),
+    ],
+)
+def test_the_words_of_a_setting_are_those_of_systemd_and_podman(
+    text: str, kept: list[str] | None, assigned: list[str], value: list[str], podman: list[str]
+) -> None:
+    found = command_words(text)
+    assert (None if found.fault else found.words) == kept
+    assert (assigned_words(text), value_words(text), podman_words(text).words) == (assigned, value, podman)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("\ufeff[A]\nB=1", [("A", "B", "1")]),
+        ("[A]\nB=1 \\\n # c\n 2\\\n;d\\\n3", [("A", "B", "1  2 3")]),
+        ("[A]\nB=1\\\\\nC=2\\", [("A", "B", "1\\\\"), ("A", "C", "2")]),
+        ("[A]\rB=1\x0c2\u20283\r\nC = 4 \n[D\nE=5\nF", [("A", "B", "1\x0c2\u20283"), ("A", "C", "4"), ("A", "E", "5")]),
+    ],
+)
+def test_the_settings_of_a_unit_are_those_of_its_whole_lines(text: str, settings: list[tuple[str, str, str]]) -> None:
+    assert settings_of(text) == settings

@@ -221,6 +221,8 @@ def test_a_script_without_an_engine(script: str) -> None:
         (":/usr/bin/vllm serve $A", ["/usr/bin/vllm", "serve", "$$A"]),
         ("/usr/bin/vllm serve a/%i", ["/usr/bin/vllm", "serve", PARTLY]),
         ("/usr/bin/vllm serve a/%%i", ["/usr/bin/vllm", "serve", "a/%i"]),
+        (r"/bin/bash -c 'vllm serve a/b \$A' \q \;", ["/bin/bash", "-c", r"vllm serve a/b \$$A", r"\q", ";"]),
+        ("/usr/bin/vllm serve $Q", ["/usr/bin/vllm", "serve", "a/b", "--x", '{"a": 1}']),
         ("/usr/bin/vllm serve 'a b' \\x41", ["/usr/bin/vllm", "serve", "a b", "A"]),
         (f"/usr/bin/docker run --rm {IMAGE} --model a/b", ["--model", "a/b"]),
         ("/bin/bash -c 'exec vllm serve a/b'", ["/bin/bash", "-c", "exec vllm serve a/b"]),
@@ -228,7 +230,8 @@ def test_a_script_without_an_engine(script: str) -> None:
     ],
 )
 def test_the_command_of_a_systemd_service(start: str, expected: list[str] | None) -> None:
-    unit = f"[Service]\nEnvironment='A=a/b -tp 2'\nExecStart={start}\n[Timer]\nExecStart=/usr/bin/vllm serve c/d\n"
+    variables = r"""'A=a/b -tp 2' "Q=a/b --x '{\"a\": 1}'" \q B=2"""
+    unit = f"\ufeff[Service]\nEnvironment={variables}\nExecStart={start}\n[Timer]\nExecStart=/usr/bin/vllm serve c/d\n"
     assert [words(each) for each in engines({"unit": unit})] == ([] if expected is None else [expected])
 
 

@@ -1,0 +1,168 @@
+r"""The settings of a unit's file and the words of their values, as systemd and Podman's Quadlet read them.
+
+Follows `config_parse` and `extract_first_word` of systemd (read at version 257, compared with libsystemd 252) and
+`splitString` of `pkg/systemd/parser` of Podman (read at 5.6). They differ in what a backslash does that begins no
+escape sequence: `ExecStart=` keeps it, `Environment=` ends there, Quadlet leaves out the setting, and in the value of a
+`$NAME` it goes, as there are no escape sequences.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_LINES: Final = 100_000
+BYTE_ORDER_MARK: Final = "\ufeff"
+LINE_END: Final = re.compile(r"\r\n|\n\r|[\r\n\x00]")
+"""What ends a line; unlike for Python, a form feed and U+2028 do not."""
+BLANKS: Final = " \t\n\r"
+BYTE: Final = r"\\(?:x(?!00)[0-9A-Fa-f]{2}|(?!000)[0-3][0-7]{2})"
+ESCAPE: Final = re.compile(
+    rf"""\\(?P<char>[abfnrtvs\\"'])|(?P<bytes>(?:{BYTE})++)"""
+    r"|\\u(?!0000)(?P<short>[0-9A-Fa-f]{4})"
+    r"|\\U(?!0{8}|0000[dD][89A-Fa-f])(?P<long>00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})"
+)
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+CHARACTERS: Final = {"n": "\n", "t": "\t", "s": " ", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+PLAIN: Final = {
+    "": re.compile(r"""[^\\'" \t\n\r]++"""),
+    "'": re.compile(r"[^\\']++"),
+    '"': re.compile(r'[^\\"]++'),
+}
+"""Match characters that stand for themselves: outside of quotes, and within each of them."""
+NOT_CLOSED: Final = "a quote is not closed"
+
+
+class Setting(NamedTuple):
+    """A setting of a unit: ``[section]``, ``key=value``."""
+
+    section: str
+    key: str
+    value: str
+
+
+class UnitWords(NamedTuple):
+    """The words of a value, and why they end before it does; ``fault`` is empty if they do not.
+
+    ``unfinished`` is the beginning of the word with the fault.
+    """
+
+    words: list[str]
+    fault: str = ""
+    unfinished: str = ""
+
+
+class Unknown(Enum):
+    """What a backslash does that begins no escape sequence."""
+
+    IS_KEPT = auto()
+    IS_FAULT = auto()
+    IS_EVERY = auto()
+    """There are no escape sequences: a backslash stands before a character that stands for itself."""
+
+
+def settings_of(text: str) -> list[Setting]:
+    """The settings of a unit in order; a line that ends in a backslash continues in the next one."""
+    found: list[Setting] = []
+    section = ""
+    for line in _whole_lines(text.removeprefix(BYTE_ORDER_MARK)):
+        if line.startswith("["):
+            section = line[1:-1] if line.endswith("]") else section
+        elif "=" in line:
+            key, _, value = line.partition("=")
+            found.append(Setting(section, key.rstrip(BLANKS), value.lstrip(BLANKS)))
+    return found
+
+
+def _whole_lines(text: str) -> Iterator[str]:
+    """The lines without comments and with those that continue them; an escaped backslash at the end is no such sign."""
+    held: list[str] = []
+    for line in LINE_END.split(text, MAX_LINES)[:MAX_LINES]:
+        start = line.lstrip(BLANKS)
+        if start.startswith(("#", ";")):
+            continue
+        goes_on = (len(start) - len(start.rstrip("\\"))) % 2 == 1
+        held.append(f"{start[:-1]} " if goes_on else start)
+        if not goes_on:
+            yield "".join(held).strip(BLANKS)
+            held = []
+    yield "".join(held).strip(BLANKS)
+
+
+def command_words(text: str) -> UnitWords:
+    r"""The words of `ExecStart=`, where `\;` is a semicolon."""
+    return _words(text, Unknown.IS_KEPT)
+
+
+def assigned_words(text: str) -> list[str]:
+    """The words of `Environment=` up to the first fault: systemd ignores the rest."""
+    return _words(text, Unknown.IS_FAULT).words
+
+
+def value_words(text: str) -> list[str]:
+    """The words of a variable's value that `ExecStart=` uses as `$NAME`."""
+    found = _words(text, Unknown.IS_EVERY)
+    return [*found.words, found.unfinished] if found.fault else found.words
+
+
+def podman_words(text: str) -> UnitWords:
+    """The words of a setting of Quadlet's: they end at an empty one, and a quote need not be closed."""
+    found = _words(text, Unknown.IS_FAULT)
+    if found.fault == NOT_CLOSED:
+        found = UnitWords([*found.words, found.unfinished])
+    return UnitWords([], found.fault) if found.fault else UnitWords(list(takewhile(bool, found.words)))
+
+
+def _words(text: str, unknown: Unknown) -> UnitWords:
+    words: list[str] = []
+    part: list[str] = []
+    quote, is_word, at, start = "", False, 0, 0
+    while at < len(text):
+        char = text[at]
+        plain = PLAIN[quote].match(text, at)
+        if not is_word:
+            start = at
+        if plain is not None:
+            part.append(plain.group())
+            at = plain.end()
+        elif char == "\\":
+            escape = None if unknown is Unknown.IS_EVERY else ESCAPE.match(text, at)
+            if escape is None and unknown is Unknown.IS_FAULT:
+                return UnitWords(words, f"`{text[at : at + 2]}` is no escape sequence", "".join(part))
+            is_kept = escape is None and unknown is Unknown.IS_KEPT
+            part.append(text[at if is_kept else at + 1 : at + 2] if escape is None else _unescaped(escape))
+            at = at + 2 if escape is None else escape.end()
+        elif quote or char in "'\"":
+            quote = "" if quote else char
+            at += 1
+        else:
+            if is_word:
+                words.append(_word(text[start:at], part, unknown))
+                part = []
+            is_word = False
+            at += 1
+            continue
+        is_word = True
+    if quote:
+        return UnitWords(words, NOT_CLOSED, "".join(part))
+    return UnitWords([*words, _word(text[start:], part, unknown)] if is_word else words)
+
+
+def _word(written: str, part: list[str], unknown: Unknown) -> str:
+    return ";" if unknown is Unknown.IS_KEPT and written == "\\;" else "".join(part)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """The characters of escape sequences."""
+    if escape["char"] is not None:
+        return CHARACTERS.get(escape["char"], escape["char"])
+    code = escape["short"] or escape["long"]
+    if code is not None:
+        return SURROGATE.sub("\ufffd", chr(int(code, 16)))
+    codes = escape["bytes"].split("\\")[1:]
+    return bytes(int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in codes).decode("utf-8", "replace")
