@@ -8,13 +8,15 @@ prefix, `APPTAINERENV_NAME`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MAX_UNREAD: Final = 8
+"""How many options that are not known are kept."""
 PROGRAMS: Final = frozenset({"apptainer", "singularity"})
 COMMANDS: Final = frozenset({"run", "exec"})
 VALUES: Final[dict[str, str]] = {
@@ -35,11 +37,26 @@ VALUES: Final[dict[str, str]] = {
     **dict.fromkeys(("--network-args", "--security", "--add-caps", "--drop-caps", "--apply-cgroups", "--cpus"), ""),
     **dict.fromkeys(("--cpu-shares", "--cpuset-cpus", "--cpuset-mems", "--memory", "--memory-swap", "--authfile"), ""),
     **dict.fromkeys(("--memory-reservation", "--pids-limit", "--blkio-weight", "--pem-path", "--shell"), ""),
-    **dict.fromkeys(("--docker-host", "--device", "--cdi-dirs"), ""),
+    **dict.fromkeys(("--docker-host", "--device", "--cdi-dirs", "--netns-path", "--pid-file", "--vm-cpu"), ""),
+    **dict.fromkeys(("--runscript-timeout", "--shm-size", "--vm-ip", "--vm-ram"), ""),
 }
 """The options that take a value, and the option of `docker run` with the same meaning, if it has one."""
 FLAGS: Final = {"--nv": ("--gpus", "all"), "--nvccli": ("--gpus", "all"), "--rocm": ("--device", "/dev/kfd")}
 """The flags that give the container hardware, as options of `docker run`."""
+OTHER_FLAGS: Final = frozenset(
+    {
+        *("--allow-setuid", "--boot", "--compat", "--contain", "--disable-cache", "--docker-login", "--fakeroot"),
+        *("--ignore-fakeroot-command", "--ignore-subuid", "--ignore-userns", "--intel-hpu", "--ipc", "--keep-privs"),
+        *("--net", "--no-compat", "--no-eval", "--no-home", "--no-https", "--no-init", "--no-nv", "--no-oci"),
+        *("--no-pid", "--no-privs", "--no-rocm", "--no-setuid", "--no-tmp-sandbox", "--no-umask", "--nohttps"),
+        *("--oci", "--passphrase", "--pid", "--sharens", "--sif-fuse", "--sparse", "--tmp-sandbox", "--underlay"),
+        *("--unsquash", "--userns", "--uts", "--vm", "--vm-err", "--writable", "--writable-tmpfs"),
+        *(f"-{letter}" for letter in "cfinpuw"),
+    }
+)
+"""The other flags, which do not matter here."""
+PRINTS: Final = frozenset({"--help", "-h", "--version"})
+"""The options with which a program only prints something."""
 CLEAN: Final = frozenset({"--cleanenv", "-e", "--containall", "-C"})
 PREFIXES: Final = ("SINGULARITYENV_", "APPTAINERENV_")
 """The prefixes of the host's variables that set those of the container; the last one takes precedence."""
@@ -49,6 +66,21 @@ FALSE: Final = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
 SCHEME: Final = re.compile(r"(?:docker|oras|library|docker-daemon|docker-archive)://")
 FILE: Final = re.compile(r"(?:.*/)?([^/]+?)(?:_([^_/]+))?\.(?:sif|simg|img)", re.DOTALL)
 """Matches the file of an image, which `pull` names after the image and its tag: `vllm-openai_v0.23.0.sif`."""
+
+
+class ApptainerRun(NamedTuple):
+    """A command that starts a container, with its options as those of `docker run`, and the image before its words.
+
+    ``at`` is the position of the program, and ``unread`` has the options that are not known, or may be any.
+    ``starts``: whether it does not only print its help. ``gets_variables``: whether the container gets the host's.
+    """
+
+    at: int
+    options: list[tuple[str, str | None]]
+    unread: list[str]
+    words: list[str]
+    starts: bool
+    gets_variables: bool
 
 
 def image_name(word: str) -> str:
@@ -76,10 +108,13 @@ def container_variables(env: Mapping[str, str | None], *, gets_host: bool) -> di
 
 
 def _letters(word: str) -> tuple[str, str, bool]:
-    """The last of combined letters if it takes a value, what follows it, and whether others clear the variables."""
+    """The last of combined letters if it takes a value, what follows it, and whether others clear the variables.
+
+    A letter that is not known is given as if it took a value.
+    """
     is_clean = False
     for at, letter in enumerate(word[1:], 1):
-        if f"-{letter}" in VALUES:
+        if f"-{letter}" not in OTHER_FLAGS and f"-{letter}" not in CLEAN:
             return f"-{letter}", word[at + 1 :].removeprefix("="), is_clean
         is_clean = is_clean or f"-{letter}" in CLEAN
     return "", "", is_clean
@@ -99,14 +134,8 @@ def program_at(words: Sequence[str], start: int, programs: frozenset[str]) -> in
     return found
 
 
-def apptainer_run(
-    words: Sequence[str], start: int
-) -> tuple[int, list[tuple[str, str | None]], list[str], list[str], bool] | None:
-    """The position of the program, its options, the words that are not known, the image with its words, and a flag.
-
-    The flag is whether the container gets the host's variables. The options are those of `docker run`. None if no
-    program in ``words`` from ``start`` on starts one.
-    """
+def apptainer_run(words: Sequence[str], start: int) -> ApptainerRun | None:
+    """How a command starts a container; None if no program in ``words`` from ``start`` on starts one."""
     program = program_at(words, start, PROGRAMS)
     at = program + 1
     while at < len(words) and words[at].startswith("-"):
@@ -115,6 +144,7 @@ def apptainer_run(
     at += is_instance
     if at >= len(words) or words[at] not in COMMANDS:
         return None
+    starts = PRINTS.isdisjoint(words[program + 1 : at])
     is_exec = words[at] == "exec"
     options: list[tuple[str, str | None]] = []
     unread: list[str] = []
@@ -136,6 +166,10 @@ def apptainer_run(
             options += _settings(VALUES[name], value if given else "".join(words[at : at + 1]), words[at : at + 1])
         elif word in FLAGS:
             options.append(FLAGS[word])
+        elif word in PRINTS:
+            starts = False
+        elif name and name not in OTHER_FLAGS and name not in CLEAN and len(unread) < MAX_UNREAD:
+            unread.append(name)
         gets_variables = gets_variables and not is_clean
         at += 1
     image, *others = [image_name(word) for word in words[at : at + 1]] + list(words[at + 1 :]) or [""]
@@ -144,7 +178,7 @@ def apptainer_run(
     if is_exec:
         options.append(("--entrypoint", others[0] if others else ""))
         others = others[1:]
-    return program, options, unread, [image, *others] if image else [], gets_variables
+    return ApptainerRun(program, options, unread, [image, *others] if image else [], starts, gets_variables)
 
 
 def _settings(name: str, value: str, words: Sequence[str]) -> list[tuple[str, str | None]]:

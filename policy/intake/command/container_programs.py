@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policy.intake.command.apptainer import apptainer_run, program_at
+from policy.intake.command.apptainer import MAX_UNREAD, apptainer_run, program_at
+from policy.intake.command.container_options import FLAG_LETTERS, HELP, PRINTS, is_known, takes_next_word
 from policy.intake.command.programs import STARTS_VLLM, TEXT_PROGRAMS
 from policy.intake.command.words import Unknown
 
@@ -21,16 +22,6 @@ CREATE: Final = "create"
 """The command that makes a container without starting it, which `start` does later."""
 CREATING: Final = (["container"], [CREATE])
 """The first words after the program that makes a container; after others it makes networks, volumes and the like."""
-FLAGS_WITHOUT_VALUE: Final = frozenset(
-    {
-        *("--detach", "--disable-content-trust", "--env-host", "--http-proxy", "--init", "--interactive"),
-        *("--no-healthcheck", "--no-hostname", "--no-hosts", "--oom-kill-disable", "--passwd", "--privileged"),
-        *("--publish-all", "--quiet", "--read-only", "--read-only-tmpfs", "--replace", "--rm", "--rmi", "--rootfs"),
-        *("--sig-proxy", "--tls-verify", "--tty", "--unsetenv-all", "--use-api-socket"),
-    }
-)
-"""The flags of `run` that take no value as a word of its own; all others do."""
-LETTERS_WITHOUT_VALUE: Final = frozenset("diPqt")
 RUNS: Final = re.compile(r"(?<![\w.-])(?:docker|podman|nerdctl)[^\n;&|]{0,128}?\srun(?=\s|$)")
 """Matches the beginning of a command that starts a container, within a text."""
 LLM_D: Final = frozenset(
@@ -41,23 +32,18 @@ LLM_D: Final = frozenset(
 class ContainerRun(NamedTuple):
     """A command that starts a container: its options with their values, None for a flag, and the words after them.
 
-    ``unread`` has the words before the image of which it is not known whether they are options.
-    ``at`` is the position of the program. ``gets_variables``: whether the container gets all variables of the command.
-    ``is_apptainer``: whether it gets those that Apptainer passes on.
+    ``unread`` has the words before the image that are options which are not known, or may be any. ``at`` is the
+    position of the program. ``starts``: whether it does not only print its help. ``gets_variables``: whether the
+    container gets all variables of the command. ``is_apptainer``: whether it gets those that Apptainer passes on.
     """
 
     at: int
     options: list[tuple[str, str | None]]
     unread: list[str]
     words: list[str]
+    starts: bool = True
     gets_variables: bool = False
     is_apptainer: bool = False
-
-
-def started_image(words: Sequence[str], start: int) -> str | None:
-    """The image whose container a command starts, from the program at ``start`` on; None if there is none."""
-    found = container_run(words, start)
-    return found.words[0] if found is not None and found.words else None
 
 
 def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
@@ -73,6 +59,7 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     at = _after_command(words, program)
     if at == len(words):
         return None
+    starts = PRINTS.isdisjoint(words[program + 1 : at])
     options: list[tuple[str, str | None]] = []
     unread: list[str] = []
     while at < len(words):
@@ -86,10 +73,14 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
             break
         if not word.startswith("-"):
             break
+        starts = starts and word != HELP
         takes_next = takes_next_word(word)
+        if not is_known(word):
+            unread += [word.partition("=")[0]] if len(unread) < MAX_UNREAD else []
+            takes_next = takes_next and not any(map(_is_image, words[at + 1 : at + 2]))
         options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
         at += 2 if takes_next else 1
-    return ContainerRun(program, options, unread, list(words[at:]))
+    return ContainerRun(program, options, unread, list(words[at:]), starts)
 
 
 def _after_command(words: Sequence[str], at: int) -> int:
@@ -105,7 +96,7 @@ def _option(word: str, following: str | None) -> tuple[str, str | None]:
         name, equals, value = word.partition("=")
         value = Unknown(value) if type(word) is Unknown else value
         return name, value if equals else following
-    letters = word[1:].lstrip("".join(LETTERS_WITHOUT_VALUE))
+    letters = word[1:].lstrip("".join(FLAG_LETTERS))
     value = letters[1:].removeprefix("=")
     value = Unknown(value) if type(word) is Unknown else value
     return f"-{letters[:1]}", value or following
@@ -115,14 +106,6 @@ def next_container(words: Sequence[str], start: int, stop: int) -> int | None:
     """The position of the first program that starts a container among the words up to ``stop``; None if none does."""
     found = container_run(words[start:stop])
     return None if found is None else start + found.at
-
-
-def takes_next_word(flag: str) -> bool:
-    """Whether the value of a flag of `run` is the next word."""
-    if flag.startswith("--"):
-        return "=" not in flag and flag not in FLAGS_WITHOUT_VALUE
-    letters = flag[1:].lstrip("".join(LETTERS_WITHOUT_VALUE))
-    return len(letters) == 1
 
 
 def started_elsewhere(words: Sequence[str]) -> str | None:

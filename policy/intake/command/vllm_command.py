@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from policy.intake.command.container_programs import contains_vllm, passed_image, started_image
+from policy.intake.command.container_programs import container_run, contains_vllm, passed_image
 from policy.intake.command.programs import (
     CLIS,
     OFFLINE_MODULES,
@@ -154,7 +154,10 @@ def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableC
     if code is not None:
         why = f"{quoted(program)} runs code that is not read"
         return UnreadableCommand(why, places[at], names_vllm="vllm" in code and SERVE.search(code) is not None)
-    image = started_image(words, at)
+    run = container_run(words, at)
+    if run is not None and not run.starts:
+        return None
+    image = run.words[0] if run is not None and run.words else None
     names_server = STARTS_VLLM.search(" ".join(arguments)) is not None or passes_server(arguments)
     if image is not None and (names_server or contains_vllm(image)):
         why = f"the script starts a container of the image {quoted(image)}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from policy.intake.command.container_programs import container_run, names_vllm, started_elsewhere, started_image
+from policy.intake.command.container_programs import container_run, names_vllm, started_elsewhere
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.launcher import find_server
 from policy.intake.command.passed_variables import passed_variables
@@ -73,7 +73,8 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
         commands = split(text, {}, ["script", ARGUMENTS], is_bash=True, within=ExpansionBudget())
     except ShellSyntaxError:
         return True  # reading the whole script reports this
-    runs = [(command, run) for command in commands if (run := container_run(command.words)) is not None and run.words]
+    read = [(command, container_run(command.words)) for command in commands]
+    runs = [(command, run) for command, run in read if run is not None and run.words and run.starts]
     budget = ExpansionBudget()
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
         variables = passed_variables(command.words, run.at, command.env, budget)
@@ -86,7 +87,7 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
         if read_container_run(node, run, variables, "script", doubts) and DEFAULTS.search(text) is not None:
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)
-    others = (command for command in commands if not command.unreached and not started_image(command.words, 0))
+    others = (command for command, run in read if not command.unreached and (run is None or not run.words))
     started = [
         (command.words[0], after) for command in others if (after := started_elsewhere(command.words)) is not None
     ]

@@ -92,6 +92,8 @@ def read_unit(document: ManifestNode) -> None:
         draft.has_command = True
         words, refusal = _command_words(draft, command)
         run = container_run(words)
+        if run is not None and not run.starts:
+            continue
         if run is not None and run.words and _runs_container(draft, words, run):
             continue
         add_words(draft, "ExecStart", words)

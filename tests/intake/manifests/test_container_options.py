@@ -1,0 +1,101 @@
+"""The options of programs that start containers: those that only print something, and those that are not known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shipped_images import read_manifest
+
+from policy.intake.command.container_options import FLAGS, VALUES
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+    from policy.intake.command_line import Container
+
+IMAGE = "vllm/vllm-openai:v0.33.0"
+EXEC = f"docker://{IMAGE} vllm serve a/b"
+
+
+def engines(document: dict[str, Any]) -> list[Container]:
+    faults: list[RequestFault] = []
+    found = read_manifest(document, "", faults)
+    assert faults == []
+    return found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"docker --help run {IMAGE} a/b", f"docker run --help {IMAGE} a/b", f"docker -v run {IMAGE} a/b"),
+        *(f"podman --version run {IMAGE} a/b", f"docker container --help run {IMAGE} a/b", f"nerdctl -h run {IMAGE}"),
+        *(f"docker run -it --help --rm {IMAGE} a/b", f"sudo docker --help run {IMAGE} a/b"),
+        *(f"apptainer --help exec {EXEC}", f"apptainer exec --help {EXEC}", f"singularity --version exec {EXEC}"),
+        *(f"apptainer exec -h {EXEC}", f"sudo apptainer exec --nv --help {EXEC}"),
+    ],
+)
+def test_a_program_that_only_prints_its_help_starts_no_container(command: str) -> None:
+    assert engines({"script": command}) == []
+    assert engines({"unit": f"[Service]\nExecStart=/usr/bin/{command}"}) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (f"docker run --foo bar {IMAGE} a/b", ["--foo"]),
+        (f"docker run --foo {IMAGE} a/b", ["--foo"]),
+        (f"docker run --foo=bar --rm --baz 1 {IMAGE} a/b", ["--foo", "--baz"]),
+        (f"docker run -Z {IMAGE} a/b", ["-Z"]),
+        (f"podman run -itZ {IMAGE} a/b", ["-itZ"]),
+        (f"docker run --envs A=1 {IMAGE} a/b", ["--envs"]),
+        (f"docker run {'--foo ' * 20}{IMAGE} a/b", ["--foo"]),
+        (f"apptainer exec --foo {EXEC}", ["--foo"]),
+        (f"apptainer exec --foo=bar --nv {EXEC}", ["--foo"]),
+        (f"apptainer exec -cZ {EXEC}", ["-Z"]),
+    ],
+)
+def test_an_option_that_is_not_known_is_doubted(command: str, options: list[str]) -> None:
+    (found,) = engines({"script": command})
+    doubts = [f"the options `{option}` of the container are not known" for option in options]
+    assert (found.words[-1], list(dict.fromkeys(found.doubts)), found.has_hidden_variables) == ("a/b", doubts, True)
+    assert len(found.doubts) <= 8
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(
+            "-itd --rm",
+            "-h host",
+            "-p80:80 -p 81:81",
+            "-iu0",
+            "-u=0",
+            "--rm=false",
+            "-e=A=1",
+            "--ipc=host --shm-size 1g",
+        ),
+        *("-itv /a:/b", "-P -q", "--ulimit memlock=-1 --ulimit stack=67108864", "--security-opt seccomp=unconfined"),
+        *("--health-cmd 'curl x' --restart always", "--pull=always --platform linux/amd64", "--log-level debug"),
+        *(f"{option} x" for option in sorted(VALUES - {"--env", "--env-file", "--entrypoint", "--env-merge"})),
+        *sorted(FLAGS - {"--env-host"}),
+    ],
+)
+def test_known_options_are_passed(options: str) -> None:
+    (found,) = engines({"script": f"docker run {options} {IMAGE} a/b"})
+    assert (found.words[-1], found.doubts, found.has_hidden_variables) == ("a/b", [], False)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--nv --writable-tmpfs -c",
+        "-B /a:/b --pwd /x",
+        "-cefH /x",
+        "--no-home --fakeroot --ipc",
+        "-e",
+        "--cleanenv=true",
+    ],
+)
+def test_known_options_of_apptainer_are_passed(options: str) -> None:
+    (found,) = engines({"script": f"apptainer exec {options} {EXEC}"})
+    assert (found.words[-1], found.doubts, found.has_hidden_variables) == ("a/b", [], False)
