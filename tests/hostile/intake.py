@@ -459,6 +459,28 @@ MODELS: Final[dict[str, Family]] = {
 }
 
 
+def _installed(parameters: object = None, **fields: Any) -> dict[str, Any]:
+    """An application of Argo CD with an engine in its values."""
+    values = {"server": {"image": IMAGE, "command": ["vllm", "serve", NAME], **fields}}
+    spec = {"source": {"helm": {"valuesObject": values, "parameters": parameters}}}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "spec": spec}
+
+
+def _parameters(size: int, path: str) -> list[dict[str, str]]:
+    return [{"name": path.format(n), "value": "1"} for n in range(max(1, size // 40))]
+
+
+def _chart(kind: str, size: int) -> dict[str, Any]:
+    """A chart of K3s with an engine, or its configuration, and as many other values."""
+    values = {
+        "server": {"image": IMAGE, "command": ["vllm", "serve", NAME]},
+        "x": {str(n): n for n in range(size // 16)},
+    }
+    metadata = {"name": "x", "namespace": "x"}
+    spec = {"valuesContent": json.dumps(values)}
+    return {"apiVersion": "helm.cattle.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
 def manifest(document: Any, **members: Any) -> bytes:
     """A request for the engines of a manifest."""
     return json.dumps({"manifest": document, "model_configs": {NAME: CONFIG}, **members}).encode()
@@ -608,6 +630,38 @@ MANIFESTS: Final[dict[str, Family]] = {
     ),
     "references that do not close": lambda size: manifest(
         pod(engine(env=[{"name": "A", "value": "$(A" * (size // 3)}]))
+    ),
+    "parameters of a chart": lambda size: manifest(_installed(parameters=_parameters(size, "a{}"))),
+    "parameters of a list": lambda size: manifest(_installed(parameters=_parameters(size, "server.list[{}]"))),
+    "parameters of one list": lambda size: manifest(
+        _installed(
+            parameters=_parameters(size // 2, "server.other[0].x{}"), other=[{str(n): n for n in range(size // 32)}]
+        )
+    ),
+    "parameters that do not fit": lambda size: manifest(
+        _installed(parameters=_parameters(size, "server.command[{}].a"))
+    ),
+    "a parameter of many names": lambda size: manifest(
+        _installed(parameters=_parameters(40, "a" + ".a" * (size // 2)))
+    ),
+    "a parameter of many indexes": lambda size: manifest(
+        _installed(parameters=_parameters(40, "a" + "[0]" * (size // 3)))
+    ),
+    "generators of applications": lambda size: manifest(
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "ApplicationSet",
+            "spec": {
+                "template": {"spec": _installed()["spec"]},
+                "generators": [{"list": {"template": {}}}] * (size // 24),
+            },
+        }
+    ),
+    "charts with one configuration": lambda size: manifest(
+        [_chart("HelmChartConfig", size), *[_chart("HelmChart", 8)] * ENGINES]
+    ),
+    "charts with a small configuration": lambda size: manifest(
+        [_chart("HelmChartConfig", 64), *[_chart("HelmChart", 8)] * (size // 250)]
     ),
     "ConfigMaps": lambda size: manifest([_config_map({"a": "b"}, f"c{n}") for n in range(size // 90)]),
     "ConfigMaps as variables": lambda size: manifest(

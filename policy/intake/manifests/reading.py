@@ -91,6 +91,8 @@ class ManifestReader:
         """The signs of hardware in each pod, by its pointer."""
         self.parsed: dict[str, Any] = {}
         """The YAML values of texts that several objects share, or the error of each."""
+        self.chart_values: dict[str, ManifestNode | None] = {}
+        """The values of each HelmChartConfig of K3s, by its pointer, as several charts may have its name."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._llm_configs: dict[str, dict[str | None, ManifestNode]] = {}
         self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}

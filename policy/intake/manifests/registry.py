@@ -9,13 +9,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import RulesInvalid
 from policy.intake.command_line import Container
 from policy.intake.manifests import (
     benchmark,
     compose,
     dstack,
     dynamo,
+    helm_objects,
     kaito,
     kserve,
     kthena,
@@ -47,7 +47,6 @@ from policy.intake.manifests.reading import (
     read_separately,
 )
 from policy.messages import listed, nearest, quoted
-from policy.parser.yamltree import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,8 +67,10 @@ LLM_CONFIG: Final = (KSERVE, "LLMInferenceServiceConfig")
 CLUSTER_WIDE: Final = frozenset(
     {llmaz.MODEL, llmaz.RUNTIME, (ome.GROUP, "ClusterBaseModel"), (ome.GROUP, "ClusterServingRuntime")}
 )
-REFERENCED: Final = CLUSTER_WIDE | {(ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime")}
-"""The kinds of llmaz and OME to which others refer by name, and those of them without a namespace."""
+REFERENCED: Final = CLUSTER_WIDE | {
+    *((ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime"), helm_objects.CHART, helm_objects.CHART_CONFIG)
+}
+"""The kinds of llmaz, OME and K3s to which others refer by name, and those of them without a namespace."""
 COLLECTED: Final = REFERENCED | {CONFIG_MAP, LLM_CONFIG, *RUNTIMES}
 """The kinds to which other objects of a manifest refer; they are read first."""
 
@@ -132,28 +133,6 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     (nomad.SHAPE, nomad.is_job, nomad.read_job),
     (benchmark.SHAPE, benchmark.is_scenarios, benchmark.read_scenarios),
 )
-HELM_VALUES: Final[dict[tuple[str, str], tuple[tuple[str, ...], ...]]] = {
-    ("helm.toolkit.fluxcd.io", "HelmRelease"): (("spec", "values"),),
-    ("argoproj.io", "Application"): (("spec", "source"), ("spec", "sources")),
-    ("argoproj.io", "ApplicationSet"): (
-        ("spec", "template", "spec", "source"),
-        ("spec", "template", "spec", "sources"),
-    ),
-    ("helm.cattle.io", "HelmChart"): (("spec", "valuesContent"),),
-    ("helm.cattle.io", "HelmChartConfig"): (("spec", "valuesContent"),),
-}
-"""The objects that install a Helm chart, and where they have its values, or Argo CD's sources with them."""
-KUSTOMIZATION: Final = ("kustomize.config.k8s.io", "Kustomization")
-KUSTOMIZED: Final = ("images", "patches", "patchesStrategicMerge", "patchesJson6902", "helmCharts")
-"""The fields of a kustomization that change objects of other files, or make them."""
-BUILD: Final = (
-    "a kustomization changes objects of other files, and these show vLLM; build it and send what it prints: "
-    "`kustomize build FOLDER | runner-policy decide -`"
-)
-SOURCES: Final = frozenset({"source", "sources"})
-VALUES_FROM: Final = (
-    "`valuesFrom` takes values from objects that the manifest does not have; they may override the values here"
-)
 IGNORED_GROUPS: Final = frozenset(
     {
         *("", "apps", "batch", "autoscaling", "policy", "extensions"),
@@ -185,7 +164,7 @@ IGNORED_GROUPS: Final = frozenset(
     }
 )
 IGNORED_SUFFIXES: Final = (".k8s.io", "x-k8s.io")
-KINDS: Final = tuple(dict.fromkeys(kind for _, kind in (*ADAPTERS, *HELM_VALUES)))
+KINDS: Final = tuple(dict.fromkeys(kind for _, kind in (*ADAPTERS, *helm_objects.RENDER)))
 
 
 def is_manifest(document: object) -> bool:
@@ -336,10 +315,10 @@ def _read(node: ManifestNode) -> None:
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
             adapter(node)
-        elif identity == KUSTOMIZATION:
-            _read_kustomization(node)
-        elif identity in HELM_VALUES:
-            _read_helm_values(node, HELM_VALUES[identity])
+        elif identity in helm_objects.KUSTOMIZATIONS:
+            helm_objects.read_kustomization(node, identity)
+        elif identity in helm_objects.RENDER:
+            helm_objects.read_helm_object(node, identity, _read_shape)
         else:
             _unknown_kind(node, *identity)
         return
@@ -366,52 +345,6 @@ def _read_shape(node: ManifestNode) -> bool:
         values.read_values(node)
         return True
     return False
-
-
-def _read_kustomization(node: ManifestNode) -> None:
-    """Add a problem for a kustomization that changes what shows vLLM; the objects are in other files."""
-    for name in KUSTOMIZED:
-        pending = [node.get(name).value]
-        while pending:
-            value = pending.pop()
-            if isinstance(value, dict | list):
-                pending += value.values() if isinstance(value, dict) else value
-            elif isinstance(value, str) and "vllm" in value:
-                node.reader.add(Container(node.get(name).path, problem=BUILD), node.get(name))
-                return
-
-
-def _read_helm_values(node: ManifestNode, places: tuple[tuple[str, ...], ...]) -> None:
-    """Read the values of the charts that an object installs, where they show vLLM; they may be a YAML text."""
-    count = len(node.reader.containers)
-    for place in places:
-        found = node.get(*place)
-        if place[-1] not in SOURCES:
-            _read_values_text(found)
-            continue
-        for source in found.items() if isinstance(found.value, list) else [found]:
-            if isinstance(source.value, dict):
-                _read_values_text(source.get("helm", "valuesObject"))
-                _read_values_text(source.get("helm", "values"))
-    if node.get("spec").is_object() and node.get("spec").has("valuesFrom"):
-        for container in node.reader.containers[count:]:
-            container.notes.append(VALUES_FROM)
-
-
-def _read_values_text(text: ManifestNode) -> None:
-    """Read values as an object or a YAML text."""
-    if isinstance(text.value, str):
-        try:
-            content = read_yaml(text.value, text.path).plain()
-        except RulesInvalid as error:
-            if "vllm" in text.value:
-                text.fault(
-                    "; ".join(f"line {each.line}, column {each.column}: {each.message}" for each in error.faults)
-                )
-            return
-        text = ManifestNode(text.reader, content, text.path, text.pointer, within=True)
-    if isinstance(text.value, dict):
-        _read_shape(text)
 
 
 def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
