@@ -122,7 +122,7 @@ def read_inference_service(document: ManifestNode) -> None:
     for part in ("predictor", "transformer", "explainer"):
         read_pod(document.get("spec", part))
     model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
-    runtime = model.reader.runtimes.get(model.get("runtime").text() or "") if model.is_object() else None
+    runtime = model.reader.runtime(model.get("runtime").text()) if model.is_object() else None
     added = _worker_variables(workers, runtime) if workers.is_object() else {}
     read_pod(workers, added, by_image=not model.is_object())
     if model.is_object():
@@ -131,7 +131,7 @@ def read_inference_service(document: ManifestNode) -> None:
     for name in FORMAT_FIELDS:
         model = document.get("spec", "predictor", name)
         if model.is_object():
-            runtime = model.reader.runtimes.get(model.get("runtime").text() or "")
+            runtime = model.reader.runtime(model.get("runtime").text())
             _read_model(document, model, name, runtime, added)
 
 
@@ -205,6 +205,8 @@ def _read_model(
         mount(own, uri, MODEL_PATH)
     own.words = [_filled(word, document) for word in own.words]
     own.env = {name: None if value is None else _filled(value, document) for name, value in own.env.items()}
+    if runtime is not None and name is not None:
+        _check_runtime(own, runtime, name)
     _finish(own, name, wanted, is_unknown=is_unknown)
 
 
@@ -252,6 +254,22 @@ def _finish(own: EngineDraft, name: str | None, wanted: str, *, is_unknown: bool
             "give the runtime in the same manifest"
         )
         own.finish()
+
+
+def _check_runtime(own: EngineDraft, runtime: ServingRuntime, name: str) -> None:
+    """Add a problem for a runtime that is disabled, and a doubt for one of several that may be meant."""
+    if runtime.is_disabled:
+        own.problem = (
+            f"the runtime {quoted(name)} is disabled (`spec.disabled`), so that KServe starts nothing; enable it, or "
+            "name another one"
+        )
+    if not runtime.is_certain:
+        doubt = (
+            f"several runtimes of the manifest may be the runtime {quoted(name)}, and one of them is assumed; give "
+            "each object once, with its `metadata.namespace`"
+        )
+        own.note(doubt)
+        own.doubts.append(doubt)
 
 
 def _doubt_runtime(own: EngineDraft, name: str, wanted: str) -> None:

@@ -29,6 +29,9 @@ PARTS: Final = (("engine", "engineConfig"), ("decoder", "decoderConfig"))
 PATH: Final = "MODEL_PATH"
 SIZE: Final = "PARALLELISM_SIZE"
 GPU: Final = "nvidia.com/gpu"
+DISABLED: Final = (
+    "the runtime is disabled (`spec.disabled`), so that OME starts nothing; enable it, or name another one"
+)
 NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
@@ -47,6 +50,7 @@ def read_inference_service(document: ManifestNode) -> None:
     spec = document.get("spec")
     reference = spec.get("runtime", "name").text()
     runtime = None if reference is None else _runtime(spec, reference)
+    problem = DISABLED if runtime is not None and runtime.get("spec", "disabled").value is True else ""
     model, path, models = _model(spec)
     for name, field in PARTS:
         own = spec.get(name)
@@ -59,8 +63,8 @@ def read_inference_service(document: ManifestNode) -> None:
         if runtime is None and not (_states_image(own) or own.get("leader").value or own.get("worker").value):
             _read_unknown(own, reference)
         else:
-            _read_part(part, None if runtime is None else runtime.get("spec"), path, model, models)
-    _read_part(spec.get("router"), None, path, model, models)
+            _read_part(part, None if runtime is None else runtime.get("spec"), path, model, models, problem)
+    _read_part(spec.get("router"), None, path, model, models, problem)
 
 
 def _runtime(spec: ManifestNode, name: str) -> ManifestNode | None:
@@ -86,9 +90,17 @@ def _model(spec: ManifestNode) -> tuple[str, str | None, dict[str, str]]:
 
 
 def _read_part(
-    part: ManifestNode, runtime: ManifestNode | None, path: str | None, model: str, models: dict[str, str]
+    part: ManifestNode,
+    runtime: ManifestNode | None,
+    path: str | None,
+    model: str,
+    models: dict[str, str],
+    problem: str = "",
 ) -> None:
-    """Read an engine, a decoder or a router: its runner, or those of its leader and its workers, and its containers."""
+    """Read an engine, a decoder or a router: its runner, or those of its leader and its workers, and its containers.
+
+    ``problem`` says why OME starts none of them.
+    """
     if not part.is_object():
         return
     leader, worker = part.get("leader"), part.get("worker")
@@ -106,6 +118,7 @@ def _read_part(
             draft.hardware += pod_signs(pod)
             if draft.starts_vllm():
                 _note(draft, runtime, model, has_path=container is not runner or draft.env[PATH] is not None)
+                draft.problem = problem or draft.problem
                 draft.finish()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, RulesInvalid
 from policy.messages import quoted
@@ -54,11 +54,21 @@ class ServingRuntime(Struct, frozen=True):
     """A KServe runtime: the container into which a predictor's model is merged, its ``workerSpec`` and its server.
 
     ``server`` is the annotation by which KServe chooses the build of the image, empty if there is none.
+    ``is_disabled``: whether KServe refuses a service that names it. ``is_certain``: whether no other runtime of the
+    manifest can be meant.
     """
 
     container: ManifestNode
     workers: ManifestNode
     server: str = ""
+    is_disabled: bool = False
+    is_certain: bool = True
+
+    def is_like(self, other: ServingRuntime) -> bool:
+        """Whether another runtime is the same but for its place in the manifest."""
+        return (self.container.value, self.workers.value, self.server, self.is_disabled) == (
+            *(other.container.value, other.workers.value, other.server, other.is_disabled),
+        )
 
 
 class ManifestReader:
@@ -83,7 +93,6 @@ class ManifestReader:
         self._refused = 0
         self.namespace: str | None = None
         """The namespace of the current object; None if it does not state one."""
-        self.runtimes: dict[str, ServingRuntime] = {}
         self.compose_engines: set[str] = set()
         """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
@@ -96,6 +105,8 @@ class ManifestReader:
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._llm_configs: dict[str, dict[str | None, ManifestNode]] = {}
         self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}
+        self._runtimes: dict[str, dict[str | None, ServingRuntime]] = {}
+        self._cluster_runtimes: dict[str, ServingRuntime] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
         self._separate_faults = 0
@@ -215,6 +226,32 @@ class ManifestReader:
                 return same_name[namespace]
         return next(iter(same_name.values())) if self.namespace is None and len(same_name) == 1 else None
 
+    def add_runtime(self, namespace: str | None, name: str, runtime: ServingRuntime) -> None:
+        """Add a ServingRuntime of the manifest; the last one of a name and namespace counts, as it is applied last."""
+        same_name = self._runtimes.setdefault(name, {})
+        same_name[namespace] = _latest(same_name.get(namespace), runtime)
+
+    def add_cluster_runtime(self, name: str, runtime: ServingRuntime) -> None:
+        """Add a ClusterServingRuntime of the manifest; the last one of a name counts."""
+        self._cluster_runtimes[name] = _latest(self._cluster_runtimes.get(name), runtime)
+
+    def runtime(self, name: str | None) -> ServingRuntime | None:
+        """The runtime that the current object names: one of its namespace, else one of the cluster.
+
+        An object without a namespace may be applied to any namespace; if several runtimes can be meant then, the one
+        that is found is not certain.
+        """
+        same_name, of_cluster = self._runtimes.get(name or "", {}), self._cluster_runtimes.get(name or "")
+        if self.namespace in same_name:
+            return same_name[self.namespace]
+        if None in same_name:
+            found, count = same_name[None], 1
+        elif self.namespace is None and same_name:
+            found, count = next(reversed(same_name.values())), len(same_name)
+        else:
+            return of_cluster
+        return found if of_cluster is None and count == 1 else structs.replace(found, is_certain=False)
+
     def may_copy(self, size: int, node: ManifestNode) -> bool:
         """Whether ``size`` more characters may be copied; the limit keeps a small manifest from expanding endlessly."""
         self.copied += size
@@ -235,6 +272,13 @@ class ManifestReader:
             self.containers.append(container)
         else:
             self.fault_once(node, f"more than {MAX_CONTAINERS} vLLM containers; give fewer at a time")
+
+
+def _latest(before: ServingRuntime | None, runtime: ServingRuntime) -> ServingRuntime:
+    """The later of two runtimes with the same name; not certain if they differ."""
+    if before is None or (before.is_certain and before.is_like(runtime)):
+        return runtime
+    return structs.replace(runtime, is_certain=False)
 
 
 def _size(value: object) -> int:

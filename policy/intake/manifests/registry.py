@@ -62,7 +62,8 @@ AIBRIX: Final = "orchestration.aibrix.ai"
 KAITO: Final = "kaito.sh"
 KTHENA: Final = "workload.serving.volcano.sh"
 CONFIG_MAP: Final = ("", "ConfigMap")
-RUNTIMES: Final = ((KSERVE, "ServingRuntime"), (KSERVE, "ClusterServingRuntime"))
+CLUSTER_RUNTIME: Final = (KSERVE, "ClusterServingRuntime")
+RUNTIMES: Final = ((KSERVE, "ServingRuntime"), CLUSTER_RUNTIME)
 LLM_CONFIG: Final = (KSERVE, "LLMInferenceServiceConfig")
 CLUSTER_WIDE: Final = frozenset(
     {llmaz.MODEL, llmaz.RUNTIME, (ome.GROUP, "ClusterBaseModel"), (ome.GROUP, "ClusterServingRuntime")}
@@ -303,9 +304,12 @@ def _collect_referenced(node: ManifestNode) -> None:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)
         if name is not None and container is not None:
-            node.reader.runtimes[name] = ServingRuntime(
-                container, node.get("spec", "workerSpec"), kserve.server_of(node)
-            )
+            is_disabled = node.get("spec", "disabled").value is True
+            runtime = ServingRuntime(container, node.get("spec", "workerSpec"), kserve.server_of(node), is_disabled)
+            if identity == CLUSTER_RUNTIME:
+                node.reader.add_cluster_runtime(name, runtime)
+            else:
+                node.reader.add_runtime(_namespace(node), name, runtime)
 
 
 def _read(node: ManifestNode) -> None:

@@ -254,6 +254,98 @@ def test_workers_with_a_runtime_that_is_not_in_the_manifest_get_a_warning() -> N
     assert (found.env["PIPELINE_PARALLEL_SIZE"], found.env["TENSOR_PARALLEL_SIZE"]) == ("2", None)
 
 
+def placed(document: dict[str, Any], namespace: str | None) -> dict[str, Any]:
+    metadata = document["metadata"] | ({} if namespace is None else {"namespace": namespace})
+    return document | {"metadata": metadata}
+
+
+def of(version: str, namespace: str | None = None, **spec: Any) -> dict[str, Any]:
+    """A runtime of a namespace, or `cluster`."""
+    kind = "ClusterServingRuntime" if namespace == "cluster" else "ServingRuntime"
+    return placed(runtime(kind, f"{NAME}:{version}", **spec), None if namespace == "cluster" else namespace)
+
+
+NAME = "vllm/vllm-openai"
+SEVERAL = (
+    "several runtimes of the manifest may be the runtime `r`, and one of them is assumed; give each object once, with "
+    "its `metadata.namespace`"
+)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(
+    ("namespace", "runtimes", "expected", "is_certain"),
+    [
+        ("d", [of("v0.33.0", "d"), of("v0.21.0", "cluster")], "v0.33.0", True),
+        ("d", [of("v0.33.0", "d"), of("v0.21.0", "e")], "v0.33.0", True),
+        ("d", [of("v0.33.0", "d"), of("v0.21.0")], "v0.33.0", True),
+        ("d", [of("v0.33.0", "cluster"), of("v0.21.0", "e")], "v0.33.0", True),
+        ("d", [of("v0.33.0")], "v0.33.0", True),
+        ("d", [of("v0.33.0"), of("v0.21.0", "e")], "v0.33.0", True),
+        ("d", [of("v0.33.0"), of("v0.21.0", "cluster")], "v0.33.0", False),
+        ("d", [of("v0.33.0", "d"), of("v0.33.0", "d")], "v0.33.0", True),
+        (None, [of("v0.33.0"), of("v0.21.0", "cluster")], "v0.33.0", True),
+        (None, [of("v0.33.0"), of("v0.21.0", "e")], "v0.33.0", True),
+        (None, [of("v0.33.0", "e")], "v0.33.0", True),
+        (None, [of("v0.33.0", "e"), of("v0.21.0", "cluster")], "v0.33.0", False),
+    ],
+)
+def test_a_service_has_the_runtime_of_its_namespace_else_that_of_the_cluster(
+    namespace: str | None, runtimes: list[dict[str, Any]], expected: str, *, is_certain: bool, is_reversed: bool
+) -> None:
+    documents = runtimes[::-1] if is_reversed else runtimes
+    found = model_of(*documents, placed(service(GPU), namespace))
+    assert (found.image, found.doubts) == (f"{NAME}:{expected}", [] if is_certain else [SEVERAL])
+    assert (SEVERAL in found.notes) is not is_certain
+
+
+@pytest.mark.parametrize(
+    ("namespace", "runtimes"),
+    [
+        ("d", [of("v0.21.0", "d"), of("v0.33.0", "d")]),
+        ("d", [of("v0.21.0", "d"), of("v0.33.0", "d"), of("v0.33.0", "d")]),
+        ("d", [of("v0.21.0", "cluster"), of("v0.33.0", "cluster")]),
+        (None, [of("v0.21.0", "d"), of("v0.33.0", "e")]),
+    ],
+)
+def test_one_of_several_runtimes_that_may_be_meant_is_a_doubt(
+    ask: Asking, namespace: str | None, runtimes: list[dict[str, Any]]
+) -> None:
+    found = model_of(*runtimes, placed(service(GPU), namespace))
+    assert (found.image, found.doubts) == (f"{NAME}:v0.33.0", [SEVERAL])
+    *_, request = requests(ask, *runtimes, placed(service(GPU), namespace)).values()
+    result = ask.policy.evaluate(request, TODAY)
+    assert result.intake is not None
+    assert result.intake.warnings.count(SEVERAL) == 1
+    with pytest.raises(RequestInvalid, match="several runtimes of the manifest"):
+        require_known_values(result.intake, "")
+
+
+def test_a_runtime_of_another_namespace_is_not_in_the_manifest() -> None:
+    found = model_of(of("v0.21.0", "e"), placed(service(GPU), "d"))
+    assert found.image is None
+    assert any(NOT_IN_THE_MANIFEST in doubt for doubt in found.doubts)
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "is_disabled"),
+    [
+        ([of("v0.33.0", "d", disabled=True)], True),
+        ([of("v0.33.0", "d", disabled=True), of("v0.33.0", "cluster")], True),
+        ([of("v0.33.0", "d"), of("v0.33.0", "cluster", disabled=True)], False),
+        ([of("v0.33.0", "cluster", disabled=True)], True),
+        ([of("v0.33.0", "d", disabled=False)], False),
+    ],
+)
+def test_a_disabled_runtime_is_a_problem(runtimes: list[dict[str, Any]], *, is_disabled: bool) -> None:
+    found = model_of(*runtimes, placed(service(GPU), "d"))
+    assert found.problem == (
+        "the runtime `r` is disabled (`spec.disabled`), so that KServe starts nothing; enable it, or name another one"
+        if is_disabled
+        else ""
+    )
+
+
 NOT_IN_THE_MANIFEST = "is not in the manifest; its own arguments and variables are not known"
 
 

@@ -49,6 +49,17 @@ def test_a_runtime_of_the_namespace_comes_before_one_of_the_cluster(
     assert last(*documents, service({})).words == ["vllm", "serve", "$(MODEL_PATH)", *args]
 
 
+@pytest.mark.parametrize("is_disabled", [True, False])
+def test_a_disabled_runtime_is_a_problem(*, is_disabled: bool) -> None:
+    found = runtime("ClusterServingRuntime")
+    problem = last(found | {"spec": found["spec"] | {"disabled": is_disabled}}, service({})).problem
+    assert problem == (
+        "the runtime is disabled (`spec.disabled`), so that OME starts nothing; enable it, or name another one"
+        if is_disabled
+        else ""
+    )
+
+
 def test_the_arguments_of_a_service_replace_those_of_its_runtime() -> None:
     found = last(runtime("ClusterServingRuntime", "-tp=1"), service({"runner": {"args": ["-pp=2"]}}))
     assert (found.path, found.words[3:]) == ("[1].spec.engine.runner", ["-pp=2"])
