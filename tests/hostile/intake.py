@@ -201,6 +201,14 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "programs in folders": lambda size: "x " + "".join(numbered("bin python{} ", size)) + "; vllm serve m",
     "archives in a long folder": lambda size: f"cd /{'a' * 250};" + repeated("tar xf x;", size) + "vllm serve m",
     "files in a long folder": lambda size: f"cd /{'a' * 250}; touch " + repeated("a ", size) + "; vllm serve m",
+    "deep folder of models": lambda size: f"cd /{'a/' * 120};" + repeated("touch a;vllm serve a;", size),
+    "files in deep folders": lambda size: (
+        "touch " + "".join(numbered("/{0}" + "/a" * 400 + " ", size)) + ";vllm serve /a"
+    ),
+    "models filled": lambda size: f"cd /{'a/' * 120};tar xf x;" + repeated("vllm serve a;", size),
+    "code that names paths": lambda size: "python3 -c 'x(" + repeated("/a", size) + ")'; vllm serve /a",
+    "code that names no paths": lambda size: "python3 -c 'x/ " + repeated("a", size) + "'; vllm serve /a",
+    "models named": lambda size: "touch /a/b; vllm serve /a " + repeated("--x=1 /a ", size),
     "folders of models": lambda size: "cp -r " + "".join(numbered("a/m{} ", size)) + "; vllm serve m",
     "vllm and blanks": lambda size: "vllm serve m" + " " * size,
     "vllm and short words": lambda size: "vllm serve m " + repeated("a ", size),

@@ -277,5 +277,85 @@ def test_a_command_that_reads_the_model_is_certain(command: str) -> None:
     assert doubts(f"{command}; vllm serve {MODEL} --port 80") == []
 
 
+MODEL_MADE = "may make the folder `/models/q`, and vLLM loads it instead of that model"
+MODEL_CHANGED = "may change the files of the folder `/models/q` before vLLM loads them"
+
+
+@pytest.mark.parametrize(
+    ("command", "doubt"),
+    [
+        ("sed -i s/Qwen3ForCausalLM/OPTForCausalLM/ /models/q/config.json", f"`sed` {MODEL_CHANGED}"),
+        ("cp /cfg/config.json /models/q/config.json", f"`cp` {MODEL_CHANGED}"),
+        ("jq .x /cfg/config.json > /models/q/config.json", f"`jq` {MODEL_CHANGED}"),
+        ("cat x | tee /models/q/sub/config.json", f"`tee` {MODEL_CHANGED}"),
+        ("yq -i .x=1 /models/q/config.json", f"`yq` {MODEL_CHANGED}"),
+        ("mv /cfg/config.json /models/q/config.json", f"`mv` {MODEL_CHANGED}"),
+        ("envsubst < /cfg/x > /models/q/config.json", f"`envsubst` {MODEL_CHANGED}"),
+        ("curl -o /models/q/config.json http://x", f"`curl` {MODEL_CHANGED}"),
+        ("rm -f /models/q/modules.json", f"`rm` {MODEL_CHANGED}"),
+        ("cd /models/q; sed -i s/a/b/ config.json", f"`sed` {MODEL_CHANGED}"),
+        ("cd /models; sed -i s/a/b/ x/../q/config.json", f"`sed` {MODEL_CHANGED}"),
+        ("""python3 -c "open('/models/q/config.json', 'w')" """, f"`python3` {MODEL_CHANGED}"),
+        ("bash -c 'cp x /models/q/config.json'", f"`bash` {MODEL_CHANGED}"),
+        ("""python3 -c "copytree('/x', '/models/q')" """, f"`python3` {MODEL_MADE}"),
+        ("gsutil -m cp -r gs://b/q /models", f"`gsutil` {MODEL_MADE}"),
+        ("cp -r /src/q /models/", f"`cp` {MODEL_MADE}"),
+        ("cp -rT /src /models", f"`cp` {MODEL_MADE}"),
+        ("cp -t /models/q x", f"`cp` {MODEL_MADE}"),
+        ("ln -s /data /models", f"`ln` {MODEL_MADE}"),
+        ("rsync -a host:/x/ /models/", f"`rsync` {MODEL_MADE}"),
+        ("aws s3 sync s3://b /models", f"`aws` {MODEL_MADE}"),
+        ("tar -C /models -xf x", f"`tar` {MODEL_MADE}"),
+        ("unzip -d /models x.zip", f"`unzip` {MODEL_MADE}"),
+        ("cd /models; tar xf x", f"`tar` {MODEL_MADE}"),
+        ("cd /; tar -C models -xf x", f"`tar` {MODEL_MADE}"),
+        ("cd /models; hf download facebook/opt-125m --local-dir q", f"`hf` {MODEL_MADE}"),
+        ("uvx hf download facebook/opt-125m --local-dir /models/q", f"`uvx` {MODEL_MADE}"),
+        ("find /models -name x -exec sed -i s/a/b/ {} +", f"`find` {MODEL_MADE}"),
+    ],
+)
+@pytest.mark.parametrize(
+    "server",
+    [
+        *("vllm serve /models/q", "vllm serve /models/q/ --port 80", "vllm serve --model=/models/x/../q"),
+        *("vllm serve --port 80 --enforce-eager /models/q", "vllm serve a/b --port=80 /models/q"),
+        *("vllm serve a/b --hf-config-path /models/q", "vllm serve a/b --hf_config_path=/models/q"),
+        "python3 -m vllm.entrypoints.openai.api_server --model /models/q",
+    ],
+)
+def test_a_command_that_may_change_the_folder_of_the_model_is_a_doubt(command: str, doubt: str, server: str) -> None:
+    named = next(word for word in server.replace("=", " ").split() if word.startswith("/"))
+    assert doubts(f"{command} && {server}") == [doubt.replace("/models/q", named)]
+
+
+@pytest.mark.parametrize(
+    ("command", "server", "doubt"),
+    [
+        ("sed -i s/2/4/ s.yaml", "--config s.yaml", "`sed` may change the file `s.yaml` before vLLM reads it"),
+        ("echo x: 1 >> /c/s.yaml", "--config=/c/s.yaml", "`echo` may change the file `/c/s.yaml` before vLLM reads it"),
+        ("rm ./s.yaml", "--config s.yaml", "`rm` may change the file `s.yaml` before vLLM reads it"),
+        ("cd /c; tar xf x", "--config s.yaml", "`tar` may change the file `s.yaml` before vLLM reads it"),
+        ("unzip -d /c x", "--config /c/d/s.yaml", "`unzip` may change the file `/c/d/s.yaml` before vLLM reads it"),
+    ],
+)
+def test_a_command_that_may_change_the_file_of_config_is_a_doubt(command: str, server: str, doubt: str) -> None:
+    assert doubts(f"{command}; vllm serve a/b {server}") == [doubt]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat /models/q/config.json", "ls /models", "mkdir -p /models/q", "chmod -R a+r /models", "cd /models/q; ls"),
+        *("cp /models/q/config.json /tmp", "cp /cfg/config.json /models", "cp -r /models/q /x", "tar xf x -C /data"),
+        *("pip install -r /models/q/requirements.txt", "tar -czf /x/q.tgz /models/q", "rm -rf /models/x", "git init"),
+        *("test -f /models/q/config.json", "grep -q x /models/q/config.json > /tmp/x", "cd /models; touch q2/x; cd /"),
+        *("tar xf x; git pull", "cp -r /a/b /models/q2", "sed -n 1p /models/q/config.json", "sed -i s/a/b/ t.yaml"),
+    ],
+)
+@pytest.mark.parametrize("server", ["vllm serve /models/q", "vllm serve Qwen/Qwen3-8B --config s.yaml"])
+def test_a_command_that_leaves_the_folder_of_the_model_as_it_is_is_certain(command: str, server: str) -> None:
+    assert doubts(f"{command}; {server}") == []
+
+
 def test_a_replacement_after_the_start_does_not_matter() -> None:
     assert installation("vllm serve m; rm /usr/local/bin/vllm") is None

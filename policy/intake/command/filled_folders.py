@@ -29,6 +29,8 @@ CONFIGURATION: Final = re.compile(
 """Matches a file from which pip or uv reads its options, or its folder, within a text."""
 CHANGE_LAST: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
 """Programs that write only the last file that is named, unless an option names the folder."""
+FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
+"""Matches the beginning of an option that names the folder: `-t`, `-rt`, `--target-directory`."""
 SINGLE: Final = frozenset(
     {*("curl", "dd", "install", "link", "tee", "touch", "truncate"), *("kill", "make", "nginx", "ray")}
 )

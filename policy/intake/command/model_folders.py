@@ -1,34 +1,162 @@
-"""Folders that a command may make or fill with a model; not those that have the name of what it reads."""
+"""Folders and files that commands of a script may make, fill or change before a server loads its model from them.
+
+Not here: what the same commands mean for the files of vLLM (`replaced_program`).
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from posixpath import normpath
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.filled_folders import CHANGE_LAST
+from msgspec import Struct
+
+from policy.intake.command.filled_folders import CHANGE_LAST, COPIES, FOLDER_OPTION, PACKS, RECURSIVE, SINGLE
+from policy.intake.command.paths import MAX_PATH, joined
+from policy.intake.command.programs import SHELLS
+from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policy.intake.command.vllm_command import ServerCommand
 
 REMOVERS: Final = frozenset({"rm", "rmdir", "shred", "unlink"})
+TARS: Final = frozenset({"tar", "bsdtar", "gtar"})
 NAMES_MODEL: Final = re.compile(r"--?(?:[\w-]{0,64}?[_-])?(?:model|repo|tokenizer|dataset)")
 """Matches the beginning of an option that names what a program reads."""
+PATHS: Final = re.compile(r"(?<![\w.~/-])[\w.~/-]++")
+"""Matches what may be a path within a text."""
+IS_TEXT: Final = re.compile(r"[\s('\"><]")
+"""Matches what a word has that is code or several words, and no path."""
+MODEL_FLAGS: Final = frozenset({"--model", "--hf-config-path", "--speculative-config.model", "--speculative-model"})
+CONFIG_FLAG: Final = "--config"
+BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|skip|use|language)[-_]")
+"""Matches the beginning of a flag that takes no value, so that a word after it is the model."""
 
 
-def model_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
-    """The folders, as written."""
-    if program in REMOVERS:
+class ChangedModels(Struct):
+    """What the commands of a script so far may have changed of the folders of models; all paths are resolved."""
+
+    _made: dict[str, str] = {}
+    """The folders and files that commands may make, with the programs."""
+    _filled: dict[str, str] = {}
+    """The folders in which commands may write at any depth what they do not name, with the programs."""
+    _changed: dict[str, str] = {}
+    """The folders above the paths that commands may write, with the programs."""
+
+    def make(self, program: str, path: str) -> None:
+        """Note that a program may make a folder or a file."""
+        if len(path) <= MAX_PATH:
+            self._made.setdefault(path, program)
+
+    def fill(self, program: str, path: str) -> None:
+        """Note that a program may fill a folder."""
+        if len(path) <= MAX_PATH:
+            self._filled.setdefault(path, program)
+
+    def write(self, program: str, path: str) -> None:
+        """Note that a program may write a path, and so change the folders above it."""
+        folder = path.rpartition("/")[0]
+        while folder and folder not in self._changed:
+            self._changed[folder] = program
+            folder = folder.rpartition("/")[0]
+
+    def doubts(self, server: ServerCommand, folder: str, written: Mapping[str, str]) -> Iterator[str]:
+        """Why a server may load another model than it names, or other configuration; at most one reason for each.
+
+        ``written`` has the files that commands may write, with the programs.
+        """
+        if not (self._made or self._filled or self._changed or written):
+            return
+        found: set[bool] = set()
+        for name, is_model in _named(server):
+            path = joined(folder, name)
+            if is_model in found or len(path) > MAX_PATH:
+                continue
+            maker = self._made.get(path) or self._filler(name, path)
+            changer = maker or (self._changed if is_model else written).get(path)
+            if changer is None:
+                continue
+            found.add(is_model)
+            if not is_model:
+                yield f"{quoted(changer)} may change the file {quoted(name)} before vLLM reads it"
+            elif maker is not None:
+                yield f"{quoted(changer)} may make the folder {quoted(name)}, and vLLM loads it instead of that model"
+            else:
+                yield f"{quoted(changer)} may change the files of the folder {quoted(name)} before vLLM loads them"
+
+    def _filler(self, name: str, path: str) -> str | None:
+        """The program that may fill a folder or one above it.
+
+        For what may be the name of a model in the Hub, such as `a/b`, those above are only `a`.
+        """
+        if not self._filled:
+            return None
+        levels, above, found = path.count("/") + (path[:1] != "/"), path, None
+        if "/" in name and name[:1] not in {"/", ".", "~", "$"}:
+            levels = normpath(name).count("/") + 1
+        for _ in range(levels):
+            found = found or self._filled.get(above)
+            above = above.rpartition("/")[0]
+        return found
+
+
+def _named(server: ServerCommand) -> Iterator[tuple[str, bool]]:
+    """The models and files of configuration that a server names, each with whether it is a model."""
+    before = ""
+    for at, word in enumerate(server.words):
+        flag, _, value = word.partition("=") if word.startswith("-") else (before, "=", word)
+        flag = flag.replace("_", "-")
+        is_positional = value is word and server.serve and (at == 0 or ("/" in word and _takes_no_value(before)))
+        if value and (is_positional or flag in MODEL_FLAGS):
+            yield value, True
+        elif value and flag == CONFIG_FLAG:
+            yield value, False
+        before = word
+
+
+def _takes_no_value(word: str) -> bool:
+    """Whether a word is certainly no flag with its value in the next word."""
+    return BOOLEAN_FLAG.match(word) is not None or "=" in word or not word.startswith("-")
+
+
+def made_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
+    """The folders and files that a command may make or fill, as written; not those named as what it reads."""
+    if program in REMOVERS or (program in TARS and any(map(PACKS.match, arguments[:1]))):
         return
-    is_last = program in CHANGE_LAST or program == "mv"
+    if program in SHELLS or program == "eval":
+        arguments = [part for word in arguments for part in word.split()]
+    is_last = program == "mv" or (program in CHANGE_LAST and not any(map(FOLDER_OPTION.match, arguments)))
     is_download = "download" in arguments
     tails = Counter(map(_model_name, arguments))
     for at, word in enumerate(arguments):
         before, _, value = word.partition("=") if word.startswith("-") else ("".join(arguments[at - 1 : at]), "", word)
         is_target = before.startswith("--local") if is_download else NAMES_MODEL.match(before) is None
         is_target = is_target and (at + 1 == len(arguments) or not is_last) and tails[_model_name(word)] == 1
-        if is_target and "/" in value and "://" not in value:
+        if is_target and value and "://" not in value:
             yield value
+
+
+def filled_by(program: str, arguments: Sequence[str], made: Sequence[str], filled: Iterable[str]) -> Iterable[str]:
+    """Those of the folders that a command fills with what its words do not name.
+
+    ``made`` are those that it may make, and ``filled`` those that it fills with any files.
+    """
+    if program in SINGLE or program in REMOVERS:
+        return ()
+    if program in COPIES:
+        is_whole = program not in {"cp", "scp"} or any(map(RECURSIVE.match, arguments))
+        return [*filled, *made] if is_whole else ()
+    return [*made, "."] if "." in filled else made
+
+
+def paths_in(arguments: Iterable[str]) -> Iterator[str]:
+    """The paths in those words of a command that are code or other texts."""
+    for word in arguments:
+        if "/" in word and IS_TEXT.search(word) is not None:
+            yield from (path for path in PATHS.findall(word) if "/" in path and len(path) <= MAX_PATH)
 
 
 def _model_name(word: str) -> str:

@@ -7,10 +7,10 @@ Python or a shell loads the engine. Not here: what pip and the like install (`in
 from __future__ import annotations
 
 import re
-from posixpath import basename, dirname, join, normpath
+from posixpath import basename, dirname, join
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from policy.intake.command.filled_folders import (
     ABOVE,
@@ -18,9 +18,11 @@ from policy.intake.command.filled_folders import (
     CONFIGURATION,
     COPIES,
     ENVIRONMENT,
+    FOLDER_OPTION,
     filled_folders,
 )
-from policy.intake.command.model_folders import REMOVERS, model_folders
+from policy.intake.command.model_folders import REMOVERS, ChangedModels, filled_by, made_folders, paths_in
+from policy.intake.command.paths import MAX_PATH, joined
 from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.programs import PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
 from policy.intake.command.words import Unknown
@@ -61,8 +63,6 @@ READERS: Final = frozenset(
     ]
 )
 """Programs and shell commands that leave the content of the files that they name as it is."""
-FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
-"""Matches the beginning of an option that names the folder: `-t`, `-rt`, `--target-directory`."""
 QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
 """What follows the name of a package manager that changes nothing."""
 PACKAGE_FILES: Final = (".deb", ".rpm", ".apk")
@@ -95,8 +95,6 @@ PRINTS: Final = re.compile(
 CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}-c\s{1,9}(?:'([^']*+)'|"([^"]*+)")""")
 CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
 """Matches what may let a program that mostly reads change a file."""
-MAX_PATH: Final = 1024
-"""The length above which a relative path is not resolved."""
 MAX_FOLDER: Final = 256
 """The length of the longest working folder; in one that is longer, each command that may change a file counts."""
 LONGEST: Final = 48
@@ -119,8 +117,9 @@ class ReplacedFiles(Struct):
     """The folders in which commands may write something named vllm, with the programs."""
     _names: set[str] = set()
     """The variables with values that are not known and may name a place that counts."""
-    _models: dict[str, str] = {}
-    """The folders that commands may make or fill with another model, with the programs."""
+    _models: ChangedModels = field(default_factory=ChangedModels)
+    _paths: dict[str, str] = {}
+    """The paths that are already resolved in the working folder."""
     _is_listed: bool = False
     """Whether a command may list such places for another one, as before `|`."""
     _is_loaded_from: bool = False
@@ -138,21 +137,23 @@ class ReplacedFiles(Struct):
         at = next((at for at, word in enumerate(words) if word not in PREFIXES), len(words) - 1)
         program, arguments = words[at].rpartition("/")[2], words[at + 1 :]
         targets = [*command.outputs]
-        only_reads = _only_reads(program, arguments)
-        if not only_reads:
+        is_reader = only_reads(program, arguments)
+        if not is_reader:
             targets += self._targets(program, arguments, command)
-        if not any(map(_is_installer, words[: at + 3])):  # which names packages
+        names_packages = any(map(_is_installer, words[: at + 3]))
+        filled: Iterable[str] = ()
+        if not names_packages:
             for target in targets:
                 self._write(program, target)
-            if not only_reads:
-                self._fill(program, filled_folders(program, arguments, targets))
-                for folder in map(self._resolved, model_folders(program, arguments)):
-                    if len(folder) <= MAX_PATH:
-                        self._models.setdefault(folder, program)
+            if not is_reader:
+                filled = [*filled_folders(program, arguments, targets)]
+                self._fill(program, filled)
             if targets:
-                named = command.outputs if only_reads else (*arguments, *targets)
+                named = command.outputs if is_reader else (*arguments, *targets)
                 if self._is_configuration or CONFIGURATION.search(" ".join((f"/{self._end}", *named))) is not None:
                     self.configures = True
+        if targets and not (names_packages and any(map(_is_pip, words[: at + 3]))):
+            self._change_models(program, [] if is_reader else arguments, filled, command.outputs)
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
         if program in REPLACERS and not is_changed:
             is_changed = any(INTERPRETER.search(self._resolved(target)) is not None for target in targets)
@@ -168,21 +169,36 @@ class ReplacedFiles(Struct):
             self._names.update(arguments)
         self._is_listed = self._is_listed or (is_named and command.is_masked)
         if program in FOLDER_CHANGING:
-            self._enter("" if words[-1] == "-" else self._resolved(words[-1]))
+            self.enter("" if words[-1] == "-" else self._resolved(words[-1]))
 
-    def _enter(self, folder: str) -> None:
+    def _change_models(
+        self, program: str, arguments: Sequence[str], filled: Iterable[str], outputs: Sequence[str]
+    ) -> None:
+        """Note the folders of models that a command may change; it ``filled`` some with what it does not name."""
+        made = [*made_folders(program, arguments)]
+        for path in (*made, *outputs):
+            self._models.make(program, self._resolved(path))
+        for path in filled_by(program, arguments, made, filled):
+            self._models.fill(program, self._resolved(path))
+        for path in paths_in(arguments):
+            if path[0] in {"/", ".", "~"}:
+                self._models.make(program, self._resolved(path))
+            self._models.write(program, self._resolved(path))
+
+    def enter(self, folder: str) -> None:
         """Change the working folder."""
         self._is_loaded_from = len(folder) > MAX_FOLDER or PACKAGES.search(folder) is not None
         self._is_configuration = CONFIGURATION.search(f"/{folder}/") is not None
         self.folder = folder if len(folder) <= MAX_FOLDER else ""
         self._end = f"{self.folder[-LONGEST:]}/" if self.folder else ""
+        self._paths = {}
 
     def before(self, server: ServerCommand) -> Installation | None:
         """Why the vLLM of a server may be changed by the commands before it; None if they leave it as it is."""
         folder = self.folder
         for each in server.folders:
-            folder = _joined(folder, each)
-        programs = [_joined(folder, each) for each in server.programs if "/" in each]
+            folder = joined(folder, each)
+        programs = [joined(folder, each) for each in server.programs if "/" in each]
         changed = next((self._written[each] for each in programs if each in self._written), None)
         if changed is None and (server.module or server.is_dynamo):
             changed = self._packages.get(folder) or self._written.get(folder)
@@ -231,6 +247,7 @@ class ReplacedFiles(Struct):
         if not target or target.startswith("-") or len(path := self._resolved(target)) > MAX_PATH:
             return
         self._written.setdefault(path, program)
+        self._models.write(program, path)
         above, found, _ = f"/{path}/".partition("/vllm/")
         if found:
             self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
@@ -245,17 +262,11 @@ class ReplacedFiles(Struct):
                 self.replaced = self.replaced or _replaced(program)
 
     def other_models(self, server: ServerCommand) -> Iterator[str]:
-        """Why the model of a server may be a folder that the commands before it made."""
+        """Why a server may load another model because of the commands before it."""
         folder = self.folder
         for each in server.folders:
-            folder = _joined(folder, each)
-        for at, word in enumerate(server.words if self._models else ()):
-            option, _, value = word.partition("=")
-            follows_flag = server.words[at - 1 : at] == ["--model"]
-            is_named = follows_flag or (at == 0 and server.serve and not word.startswith("-"))
-            model = word if is_named else value if option == "--model" else ""
-            if model and (program := self._models.get(_joined(folder, model))) is not None:
-                yield f"{quoted(program)} may make the folder {quoted(model)}, and vLLM loads it instead of that model"
+            folder = joined(folder, each)
+        return self._models.doubts(server, folder, self._written)
 
     def _is_loaded(self, target: str) -> bool:
         """Whether a target may name a place from which the engine is loaded."""
@@ -271,27 +282,21 @@ class ReplacedFiles(Struct):
         return _names_files(word) or not self._names.isdisjoint(REFERENCE.findall(word))
 
     def _resolved(self, path: str) -> str:
-        return _joined(self.folder, path)
-
-
-def _joined(folder: str, path: str) -> str:
-    """A path in a folder without `.` and `..`; one that is long even then stays in no folder."""
-    if len(path) > MAX_PATH:
-        path = normpath(path)
-    if len(path) > MAX_PATH or len(folder) > MAX_PATH:
-        return path
-    if path[:1] in {"~", "$"}:
-        folder = ""
-    found = normpath(join(folder, path))
-    return found[1:] if found[:2] == "//" else "" if found == "." else found
+        found = self._paths.get(path)
+        if found is None:
+            found = self._paths[path] = joined(self.folder, path)
+        return found
 
 
 def _is_installer(word: str) -> bool:
-    name = basename(word)
-    return name in RUNNERS or PIP_NAME.fullmatch(name) is not None
+    return basename(word) in RUNNERS or _is_pip(word)
 
 
-def _only_reads(program: str, arguments: Sequence[str]) -> bool:
+def _is_pip(word: str) -> bool:
+    return PIP_NAME.fullmatch(basename(word)) is not None
+
+
+def only_reads(program: str, arguments: Sequence[str]) -> bool:
     """Whether a program certainly leaves the content of the files that its arguments name as it is."""
     if program == "sed":
         return not any(word.startswith(("-i", "--i")) or (word[:1] == "-" and "i" in word) for word in arguments)
