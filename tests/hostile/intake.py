@@ -782,6 +782,19 @@ MANIFESTS: Final[dict[str, Family]] = {
     ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
+    "a SkyPilot setup of commands": lambda size: manifest(
+        {"run": "cd /m && vllm serve m", "setup": repeated("cd a;tar xf x;pip install triton;sh x;", size)}
+    ),
+    "a SkyPilot setup of files": lambda size: manifest(
+        {"run": "vllm serve m", "setup": "touch " + repeated("~/.bashrc ", size)}
+    ),
+    "a Truss of commands": lambda size: manifest(
+        {
+            "base_image": {"image": IMAGE},
+            "docker_server": {"start_command": "vllm serve m"},
+            "build_commands": ["cd /m; tar xf x; sh x"] * (size // 25),
+        }
+    ),
     "a SkyPilot task of variables": lambda size: manifest(
         {"run": repeated("$A;", size // 2) + "vllm serve m", "envs": {"A": "b " * (size // 4)}}
     ),

@@ -14,18 +14,15 @@ from msgspec.structs import replace
 from policy.errors import RequestFault
 from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.installation import INSTALLS
-from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.path_variables import vllm_of_variables
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
 from policy.intake.command.script_context import ScriptContext
-from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
 from policy.intake.command.word_places import word_pointer
-from policy.intake.command_line import CommandLine, Installation
+from policy.intake.command_line import CommandLine
 from policy.masking import secret_values, shown_command
 from policy.messages import quoted
 
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from policy.intake.command.script_context import Variables
+    from policy.intake.command_line import Installation
 
 COMMENTS: Final = re.compile(r"(?:\s++|#[^\n]*+)*+")
 
@@ -163,30 +161,6 @@ def _command_line(
 def installation_of(server: ServerCommand, env: Variables) -> Installation | None:
     """The vLLM that runs instead of the image's, if a command, its variables or its environment replace it."""
     return vllm_of_variables(env, server.env) or server.installation
-
-
-def installations_in(script: str, env: Variables, server: ServerCommand | None = None) -> list[Installation]:
-    """The installations of vLLM by a bash script that runs before the command, in order.
-
-    One that may not happen, or that may not be in the environment in which the ``server`` starts, has no version.
-    """
-    from policy.intake.command.shell import split  # noqa: PLC0415  # as above
-
-    try:
-        commands = split(script, env, is_bash=True)
-    except ShellSyntaxError as error:
-        cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
-        return [Installation(None, cause)] if INSTALLS.search(script) is not None else []
-    installations = ScriptInstallations(InstallVariables(env))
-    environment = IMAGES if server is None else server.environment
-    found: list[Installation] = []
-    for command in commands:
-        number = installations.number
-        installations.read(command)
-        installation = installations.of_environment(environment) if installations.number > number else None
-        if installation is not None:
-            found.append(installation)
-    return found
 
 
 def find_server(

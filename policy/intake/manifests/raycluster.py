@@ -75,6 +75,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
             f"`{asked}` lets Ray run the command in a container of another group, which differs from the head's"
         )
     if draft.starts_vllm(by_image=False):
+        draft.doubts += environment.doubts
         draft.finish(environment.installed)
 
 

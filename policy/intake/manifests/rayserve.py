@@ -179,6 +179,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
             "an image's own variables are not known here, and Ray's images may set the model runner; "
             f"set `{VARIABLE}` in `env_vars` to be sure"
         )
+    draft.doubts += environment.doubts
     draft.finish(environment.installed)
 
 

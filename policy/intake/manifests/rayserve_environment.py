@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.installation import installed_vllm
+from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.requirement import requirement_words
 from policy.intake.command_line import Installation
 from policy.intake.manifests import images
@@ -43,14 +44,16 @@ class RuntimeEnvironment(Struct, frozen=True):
 
     A variable with an unknown value is None. ``image`` is None if the engine runs in the cluster's containers.
     ``installed`` has the installations that may replace the image's vLLM, uncertain ones last.
+    ``doubts`` has the reasons why what it installs may change vLLM's decision.
     """
 
     variables: dict[str, str | None]
     image: str | None
     installed: list[Installation]
+    doubts: list[str]
 
 
-NO_ENVIRONMENT: Final = RuntimeEnvironment({}, None, [])
+NO_ENVIRONMENT: Final = RuntimeEnvironment({}, None, [], [])
 
 
 def read_runtime_environment(application: ManifestNode, config: ManifestNode) -> RuntimeEnvironment:
@@ -84,8 +87,11 @@ def _merged(
     }
     merged = {name: field for name, field in {**outer, **inner}.items() if field.value is not None}
     image = _image(merged)
-    installed = [*_installed(merged), *uncertain, *_uncertain(merged, image, table)]
-    return RuntimeEnvironment(variables, image, sorted(installed, key=lambda each: each.version is None))
+    commands = [*_installing(merged)]
+    found = [installed for words in commands if (installed := installed_vllm(words)) is not None]
+    found += [*uncertain, *_uncertain(merged, image, table)]
+    doubts = [doubt for words in commands for doubt in replaced_triton(words)]
+    return RuntimeEnvironment(variables, image, sorted(found, key=lambda each: each.version is None), doubts)
 
 
 def _fields(environment: ManifestNode) -> dict[str, ManifestNode]:
@@ -113,7 +119,8 @@ def _image(fields: dict[str, ManifestNode]) -> str | None:
     return fields["container"].get("image").text() if "container" in fields else None
 
 
-def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
+def _installing(fields: dict[str, ManifestNode]) -> Iterator[list[str]]:
+    """The commands that install the packages of an environment."""
     for name, (installer, options) in INSTALLERS.items():
         if name not in fields:
             continue
@@ -126,9 +133,7 @@ def _installed(fields: dict[str, ManifestNode]) -> Iterator[Installation]:
             words += ["-r", packages.value]
         else:
             words += [word for item in packages.items() for word in requirement_words(item.text() or "")]
-        found = installed_vllm(words)
-        if found is not None:
-            yield found
+        yield words
 
 
 def _uncertain_application(import_path: str | None) -> Iterator[Installation]:

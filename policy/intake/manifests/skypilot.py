@@ -2,7 +2,8 @@
 
 Parses ``run`` as a bash script with the variables of ``envs``, and takes vLLM's version from the last certain
 ``pip install vllm==`` in ``setup``, which is also a bash script. If the last installation there is uncertain, another
-vLLM may run. Of the variables that SkyPilot sets on each node,
+vLLM may run. What else ``setup`` may change makes the start uncertain; SkyPilot runs ``run`` by ``bash -i``, after
+``source ~/.bashrc``. Of the variables that SkyPilot sets on each node,
 the number of GPUs is that of `resources`; the others are unknown.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.launcher import installations_in
+from policy.intake.command.earlier_scripts import effects_before
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import resources_signs
 
@@ -50,7 +51,10 @@ def read_task(document: ManifestNode) -> None:
         draft.image = image.removeprefix("docker:")
     draft.hardware += resources_signs(document.get("resources").value)
     if draft.starts_vllm():
-        draft.finish(installations_in(document.get("setup").text() or "", draft.env, draft.server))
+        setup = document.get("setup").text()
+        earlier = effects_before([] if setup is None else [setup], draft.env, draft.server, "setup", starts_shell=True)
+        draft.doubts += earlier.doubts
+        draft.finish(earlier.installations)
 
 
 def _accelerator_count(accelerators: object) -> str | None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from posixpath import join
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.earlier_scripts import effects_before
 from policy.intake.command.expansion import MAX_TEXT
 from policy.intake.command.installation import installed_vllm
-from policy.intake.command.launcher import installations_in
+from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.requirement import requirement_words
 from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images, storage, supervisord
@@ -112,15 +113,18 @@ def _add_models(draft: EngineDraft, document: ManifestNode) -> None:
 
 
 def _installed(document: ManifestNode, draft: EngineDraft) -> list[Installation]:
-    """The installations of vLLM in the image that Truss builds: its requirements, then its commands."""
+    """The installations of vLLM in the image that Truss builds: its requirements, then its commands.
+
+    What else these may change makes the start uncertain.
+    """
     words = [word for item in document.get("requirements").items() for word in requirement_words(item.text() or "")]
     if document.get("requirements_file").value is not None:
         words += ["-r", document.get("requirements_file").text() or ""]
     requirements = installed_vllm(["pip", "install", *words])
-    found = [] if requirements is None else [requirements]
-    for command in document.get("build_commands").items():
-        found += installations_in(command.text() or "", draft.env)
-    return found
+    commands = [command.text() or "" for command in document.get("build_commands").items()]
+    built = effects_before(commands, draft.env, draft.server, "build_commands")
+    draft.doubts += [*replaced_triton(["pip", "install", *words]), *built.doubts]
+    return [*([] if requirements is None else [requirements]), *built.installations]
 
 
 def _installs_vllm(document: ManifestNode) -> bool:
