@@ -63,6 +63,10 @@ SEND: Final = "send what is installed: " + PIPED
 OVERRIDDEN: Final = "{} may override what is read here, and is not read"
 SHOWN: Final = "`{}` shows vLLM, and the values that it changes are not in the manifest"
 WITHOUT_CHART: Final = "the `HelmChart` whose values this `HelmChartConfig` overrides is not in the manifest"
+SEVERAL_CONFIGS: Final = (
+    "several `HelmChartConfig` objects of the manifest may override what is read here; state the `metadata.namespace` "
+    "of each"
+)
 
 
 def read_kustomization(node: ManifestNode, identity: tuple[str, str]) -> None:
@@ -116,6 +120,8 @@ class _Release:
         name = self.node.get("metadata", "name").text()
         config = None if name is None else self.reader.referenced(CHART_CONFIG, name)
         own = _values(spec.get("valuesContent"))
+        if config is None and name is not None and self.reader.may_refer(CHART_CONFIG, name):
+            self.doubts.append(SEVERAL_CONFIGS)
         if config is not None:
             if not self.reader.may_copy_values(self.node, config.value):
                 return

@@ -226,6 +226,10 @@ class ManifestReader:
                 return same_name[namespace]
         return next(iter(same_name.values())) if self.namespace is None and len(same_name) == 1 else None
 
+    def may_refer(self, identity: tuple[str, str], name: str) -> bool:
+        """Whether the current object, which states no namespace, may refer to one of several objects of this name."""
+        return self.namespace is None and len(self._referenced.get((*identity, name), {})) > 1
+
     def add_runtime(self, namespace: str | None, name: str, runtime: ServingRuntime) -> None:
         """Add a ServingRuntime of the manifest; the last one of a name and namespace counts, as it is applied last."""
         same_name = self._runtimes.setdefault(name, {})

@@ -287,6 +287,23 @@ OTHER = "server: {image: 'vllm/vllm-openai:v0.21.0'}"
         ),
         (
             [
+                chart("HelmChart", {"valuesContent": TEXT}, None),
+                chart("HelmChartConfig", {"valuesContent": OTHER}, "a"),
+                chart("HelmChartConfig", {"valuesContent": OTHER}, "b"),
+            ],
+            [IMAGE],
+            1,
+        ),
+        (
+            [
+                chart("HelmChart", {"valuesContent": TEXT}, None),
+                chart("HelmChartConfig", {"valuesContent": OTHER}, "a"),
+            ],
+            ["vllm/vllm-openai:v0.21.0"],
+            0,
+        ),
+        (
+            [
                 chart("HelmChart", {"valuesContent": TEXT}),
                 chart("HelmChartConfig", {"valuesContent": "x: 1"}, name="y"),
             ],
