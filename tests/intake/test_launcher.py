@@ -25,6 +25,7 @@ PLACES = [f"args[{index}]" for index in range(40)]
 ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
 SERVER = "vllm.entrypoints.openai.api_server"
 BY_UV = Installation(None, "`uv` may run a different vLLM from the image's")
+WITHOUT_PATH = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
 LOGIN = "`bash` reads start-up files before its script, and they may set any variable"
 
 
@@ -256,6 +257,32 @@ def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
     assert starts_vllm(words, ENV) is True
 
 
+@pytest.mark.parametrize(
+    ("command", "is_found"),
+    [
+        *(
+            (f"{before} vllm serve m", False)
+            for before in ("env -i", "env -", "env -u PATH", "env -iC /x A=b", "env PATH=")
+        ),
+        *(
+            (f"{before} vllm serve m", False)
+            for before in ("env -i nice -n 5", "nohup env -i env A=b", "env -S '-i A=b'")
+        ),
+        *((f"bash -c '{before} vllm serve m'", False) for before in ("env -i", "export A=b; exec env -i A=$A")),
+        *((f"{before} vllm serve m", True) for before in ("env", "env -u A", "env A=PATH", "nice", "exec -c")),
+        *((f"{before} /usr/local/bin/vllm serve m", True) for before in ("env -i", "env -u PATH")),
+        ("env -i bash -c 'vllm serve m'", True),
+        ("env -i python3 -m vllm.entrypoints.openai.api_server --model m", True),
+        ("env -i vllm --help", True),
+    ],
+)
+def test_env_that_clears_path_may_not_find_vllm(command: str, *, is_found: bool) -> None:
+    words = shlex.split(command)
+    found = read_command(words, [""] * len(words), {}, [], "")
+    assert found.installation == (None if is_found else WITHOUT_PATH)
+    assert (found.words[-1:], found.doubts) == (["m"] if "--help" not in command else [], [])
+
+
 NOT_READ: Final = "is not read and may change what it starts"
 SCRIPTS: Final = [
     *("/entrypoint.sh", "/opt/nvidia/nvidia_entrypoint.sh", "bash /start.sh", "bash -x /start.sh", "sh start.sh -f x"),
@@ -318,6 +345,7 @@ def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
     doubts = [f"the script `{word}` {NOT_READ}" for word in before.split() if word.endswith(".sh")]
     doubts += [f"`{program}` may change the variables of what it starts"] if program in CHANGING else []
     unknown: dict[str, str | None] = dict.fromkeys(ENV) if program in CHANGING or "env -i" in before else {}
+    installation = replace(BY_UV, cause=BY_UV.cause.replace("uv", program)) if program in WITH_PACKAGES else None
     given = before.split()
     set_at = dict.fromkeys(unknown, PLACES[1 if "env -i" in before else 0])
     set_at |= {"A": PLACES[given.index("A=b")]} if "A=b" in before else {}
@@ -327,7 +355,7 @@ def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
         {**unknown, "A": "b"} if "A=b" in before else unknown,
         warnings=[f"{doubt}; variables are not certain" for doubt in doubts],
         doubts=doubts,
-        installation=replace(BY_UV, cause=BY_UV.cause.replace("uv", program)) if program in WITH_PACKAGES else None,
+        installation=WITHOUT_PATH if "env -i" in before else installation,
         set_at=set_at,
         is_serve=True,
     )

@@ -26,6 +26,7 @@ IGNORE: Final = "--ignore-environment"
 NULL: Final = "--null"
 """The option with which `env` prints variables, and refuses to start a program; `-0` for short."""
 MAX_SPLITS: Final = 4
+PATH: Final = "PATH"
 PIECE: Final = re.compile(
     r"""(?P<blank>[ \t\n\v\f\r]+)"""
     r"""|'(?P<single>(?:[^'\\]|\\.)*)'"""
@@ -48,16 +49,17 @@ class EnvWords:
     """The words of a command that begins with `env`; ``at`` is the position of the next one to parse.
 
     ``refuses``: whether an option makes `env` refuse to start a program. ``folder`` is the last working folder that it
-    changes to; empty if it changes to none.
+    changes to; empty if it changes to none. ``has_path``: whether the command gets a `PATH`.
     """
 
-    def __init__(self, words: list[str], places: list[str], at: int) -> None:
+    def __init__(self, words: list[str], places: list[str], at: int, *, has_path: bool = True) -> None:
         self.words = words
         self.places = places
         self.at = at
         self.splits = 0
         self.refuses = False
         self.folder = ""
+        self.has_path = has_path
 
     def read(
         self,
@@ -80,6 +82,7 @@ class EnvWords:
                 own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
                 budget.note_value(assignment.group(1), word[assignment.end() :])
                 set_at[assignment.group(1)] = self.places[self.at]
+                self.has_path = bool(word[assignment.end() :]) if assignment.group(1) == PATH else self.has_path
                 self.at += 1
                 continue
             if not word.startswith("-"):
@@ -91,6 +94,8 @@ class EnvWords:
             if option == "chdir":
                 self.folder = value or ""
             self.refuses = self.refuses or _is_null(word)
+            if _clears_environment(word) or (option == "unset" and value == PATH):
+                self.has_path = False
             if option == "unset" and value and (value in own or value in env):
                 own[value] = None
                 set_at[value] = self.places[self.at]

@@ -49,7 +49,7 @@ from policy.intake.command.vllm_command import (
     unread_script,
 )
 from policy.intake.command.words import ASSIGNMENT, Pattern, Unknown
-from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command_line import Installation
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 _Passed: TypeAlias = "tuple[bool, ServerCommand | UnreadableCommand | None]"
 """Whether a program was passed; if not, what it starts."""
 MAY_CHANGE: Final = "{} may change the variables of what it starts"
+WITHOUT_PATH: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
+"""The vLLM of a program that is searched in `/bin` and `/usr/bin`, where the official images do not have it."""
 MAX_DOUBTS: Final = 8
 """How many doubts about the programs of one command are kept."""
 NESTED: Final = {
@@ -97,8 +99,8 @@ def server_of(
 class _ProgramWalk(Struct):
     """The walk over the programs of a command; the next one is at ``at``.
 
-    ``own`` has the variables that they set so far, a copy of ``given`` if they set any, and ``set_at`` the
-    place of the word that sets or clears each of them. ``doubts`` say what may change
+    ``own`` has the variables that they set so far, a copy of ``given`` if they set any, and ``set_at`` the place of the
+    word that sets or clears each of them. ``has_path``: whether no `env` cleared `PATH`. ``doubts`` say what may change
     variables in an unknown way, ``unread`` which word may name another program, and ``installation`` is the vLLM that a
     program runs instead of the image's.
     """
@@ -112,6 +114,7 @@ class _ProgramWalk(Struct):
     at: int = 0
     programs: list[str] = []
     folders: list[str] = []
+    has_path: bool = True
     set_at: dict[str, str] = {}
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
@@ -129,6 +132,8 @@ class _ProgramWalk(Struct):
                 return UnreadableCommand(why, self.places[at], is_named)
             is_vllm = program in PROGRAMS or (at > 0 and is_package(word))
             if is_vllm or (at == 0 and program == "serve"):
+                if not self.has_path and "/" not in word:
+                    self.installation = self.installation or WITHOUT_PATH
                 return subcommand(self.words, self.places, self.own, at + is_vllm)
             if PYTHON.fullmatch(program):
                 return self._python()
@@ -186,9 +191,10 @@ class _ProgramWalk(Struct):
             self.context.budget.copy(len(self.given))
             self.own = self.given.copy()
         if program == "env":
-            options = EnvWords(self.words, self.places, self.at + 1)
+            options = EnvWords(self.words, self.places, self.at + 1, has_path=self.has_path)
             options.read(self.own, self.env, self.set_at, self.context.budget)
             self.words, self.places, self.at = options.words, options.places, options.at
+            self.has_path = options.has_path
             if options.folder:
                 self.folders.append(options.folder)
             return not options.refuses, self._refused() if options.refuses else None
