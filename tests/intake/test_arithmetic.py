@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +62,51 @@ def test_a_calculation_with_known_numbers(text: str, value: str) -> None:
 )
 def test_any_other_calculation_is_not_known(text: str) -> None:
     assert word(text) == (text, True)
+
+
+REFUSED = [
+    *(
+        "08",
+        "09",
+        "1a",
+        "0b1",
+        "1 +",
+        "3 3",
+        "1/0",
+        "5 % 0",
+        "N % (N - 8)",
+        "N + 08",
+        "N == 08",
+        "-08",
+        "1e5",
+        "()",
+        "*1",
+    ),
+    *("B", "$B", "F", "H + 1", "(1 2)", "+", "N <<09"),
+]
+ACCEPTED = [
+    *("010", "0x8", "00", "N", "N08", "10#08", "N << 1", "N == 8", "i = 3", "!1", "1 ? 2 : 3", "- - 1", "16#ff", "G"),
+    *("0x", "9223372036854775808", "N2", "${N}", "${N:-1}", "i++", "2 ** 3", "1, 2", "a[1]"),
+]
+
+
+@pytest.mark.parametrize("expression", [*REFUSED, *ACCEPTED])
+def test_a_calculation_that_bash_refuses_is_a_doubt(expression: str) -> None:
+    script = f"N=8; B=08; F=1a; H=-09; G=; X=$(({expression})); echo reached"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout == "reached\n") is (expression in ACCEPTED)
+    found = split(f"{script}\nvllm serve m", {}, is_bash=True)[-1]
+    assert found.doubt.startswith("a shell refuses `$((") is (expression in REFUSED)
+
+
+@pytest.mark.parametrize("expression", ["U + 1", "$U", "$(nproc) + 1", "${U:-08}", "'08'"])
+def test_a_calculation_whose_parts_are_not_known_is_not_refused(expression: str) -> None:
+    assert "a shell refuses" not in split(f"X=$(({expression}))\nvllm serve m", ENV, is_bash=True)[-1].doubt
+
+
+def test_a_refused_calculation_is_named() -> None:
+    doubt = split("X=$((08))\nvllm serve m", {}, is_bash=True)[-1].doubt
+    assert doubt == "a shell refuses `$((08))`, which may end the script there"
 
 
 def test_a_calculation_uses_what_the_script_sets() -> None:

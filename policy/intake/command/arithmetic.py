@@ -2,7 +2,8 @@
 
 https://www.gnu.org/software/bash/manual/html_node/Shell-Arithmetic.html. Nothing is evaluated as code: any other
 operator, an assignment, a value that is not a decimal, octal (`010`) or hexadecimal (`0x8`) number, and a result beyond
-64 bits give no value.
+64 bits give no value. An expression that a shell refuses, such as `08`, `1a`, `1 +` and `1 / 0`, is one of these, and
+the shell ends the script, or bash the line, there.
 """
 
 from __future__ import annotations
@@ -22,20 +23,38 @@ TOKEN: Final = re.compile(
 )
 """Matches a number, an operator, or a variable, also with a number as its default: `${A:-0}`."""
 NUMBER: Final = re.compile(rf"-?(?:{DIGITS})")
+INVALID_NUMBER: Final = re.compile(
+    r"(?<![\w#@$.'\"\\])(?!(?:0[xX][0-9A-Fa-f]*|0[0-7]*|[1-9][0-9]*)(?![\w#@]))[0-9][\w@]*+(?!#)"
+)
+"""Matches a number that a shell refuses: `08`, `1a`; one with a base is not read: `10#08`."""
+EXPANSION: Final = re.compile(r"[${`\[\\'\"]")
+"""Matches what may hold other text than numbers."""
 LIMIT: Final = 2**63
 MAX_DEPTH: Final = 16
+
+
+class CalculationRefused(Exception):
+    """A shell certainly refuses the expression."""
 
 
 def calculated(expression: str, value: Callable[[str, str | None], str | None]) -> str | None:
     """The value of an expression, the text between `$((` and `))`; None if it is not known.
 
     ``value`` gives that of a variable, with a default or None, and None if it is not known.
+
+    Raises:
+        CalculationRefused: a shell refuses it.
     """
+    is_plain = len(expression) <= MAX_EXPRESSION and EXPANSION.search(expression) is None
+    if is_plain and INVALID_NUMBER.search(expression) is not None:
+        raise CalculationRefused
     tokens = _tokens(expression, value)
     if not tokens:
         return None
     found, end = _sum(tokens, 0, 0)
-    return str(found) if found is not None and end == len(tokens) else None
+    if found is not None and end != len(tokens):
+        raise CalculationRefused
+    return None if found is None else str(found)
 
 
 def _tokens(expression: str, value: Callable[[str, str | None], str | None]) -> list[int | str] | None:
@@ -55,6 +74,8 @@ def _tokens(expression: str, value: Callable[[str, str | None], str | None]) -> 
             continue
         name = found["name"] or found["braced"]
         text = found["number"] if name is None else value(name, found["default"])
+        if text is not None and name is not None and _is_refused(text):
+            raise CalculationRefused
         if text is None or NUMBER.fullmatch(text) is None:
             return None
         number = _within(_number(text))
@@ -62,6 +83,11 @@ def _tokens(expression: str, value: Callable[[str, str | None], str | None]) -> 
             return None
         tokens.append(number)
     return tokens
+
+
+def _is_refused(value: str) -> bool:
+    """Whether a shell refuses the value of a variable as a number."""
+    return len(value) <= MAX_EXPRESSION and INVALID_NUMBER.fullmatch(value.removeprefix("-")) is not None
 
 
 def _number(text: str) -> int:
@@ -86,7 +112,9 @@ def _product(tokens: list[int | str], at: int, depth: int) -> tuple[int | None, 
     while total is not None and at < len(tokens) and tokens[at] in ("*", "/", "%"):
         operator = tokens[at]
         other, at = _operand(tokens, at + 1, depth)
-        if other is None or (operator != "*" and other == 0):
+        if other == 0 and operator != "*":
+            raise CalculationRefused
+        if other is None:
             return None, at
         if operator == "*":
             total = _within(total * other)
@@ -101,16 +129,20 @@ def _operand(tokens: list[int | str], at: int, depth: int) -> tuple[int | None, 
     sign = 1
     if at < len(tokens) and tokens[at] in ("+", "-"):
         sign, at = (1 if tokens[at] == "+" else -1), at + 1
-    if at >= len(tokens) or depth > MAX_DEPTH:
+    if depth > MAX_DEPTH:
         return None, at
-    token = tokens[at]
+    token = tokens[at] if at < len(tokens) else ""
     if isinstance(token, int):
         return sign * token, at + 1
+    if token in {"+", "-"}:
+        return None, at  # several signs
     if token != "(":  # noqa: S105  # a bracket
-        return None, at
+        raise CalculationRefused
     found, at = _sum(tokens, at + 1, depth + 1)
-    if found is None or at >= len(tokens) or tokens[at] != ")":
+    if found is None:
         return None, at
+    if at >= len(tokens) or tokens[at] != ")":
+        raise CalculationRefused
     return sign * found, at + 1
 
 

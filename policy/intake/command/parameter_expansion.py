@@ -9,10 +9,11 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.arithmetic import calculated
+from policy.intake.command.arithmetic import CalculationRefused, calculated
 from policy.intake.command.brackets import backtick_end, bracket_end
 from policy.intake.command.script_variables import NAME
 from policy.intake.command.words import Unknown, is_uncertain
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,9 +133,17 @@ class ParameterExpansion:
             self.variables.forget_assigned(text[start:end])
             is_number = text.endswith("))", start, end) and not self.variables.sets_separators
             if is_number and type(text) is not Unknown:
-                value = calculated(text[start + 3 : end - 2], self._number)
+                value = self._calculated(text[start:end])
         self.builder.fill(text[start:end], value, in_quotes=in_quotes or is_number)
         return end
+
+    def _calculated(self, calculation: str) -> str | None:
+        """The value of `$((…))`; None if it is not known, with a doubt if a shell refuses it."""
+        try:
+            return calculated(calculation[3:-2], self._number)
+        except CalculationRefused:
+            self.script.doubt_all(f"a shell refuses {quoted(calculation)}, which may end the script there")
+            return None
 
     def _number(self, name: str, default: str | None) -> str | None:
         """The value of a variable in a calculation, in which ``default`` replaces one that is not set or empty."""
