@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
 """The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
 MAX_FILES: Final = 10_000
+MAX_DEPTH: Final = 64
+"""The depth of folders in a folder that are read."""
 RENDER_SECONDS: Final = 120
 WITH_RENDER: Final = frozenset({"compare", "decide", "impact", "pins"})
 """The commands that have the option `--render`."""
@@ -239,7 +241,7 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
     left, count = MAX_FILE, 0
     root = folder.resolve()
     with err.working(f"reading {escape_line(str(folder))}"):
-        for path in _files(folder, recursive=recursive):
+        for path in _files(folder, contents.unread, recursive=recursive):
             count += 1
             name = escape_line(str(path.relative_to(folder)))
             if (first := _first_compose_file(path)) is not None:
@@ -265,23 +267,44 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
             contents.places.extend(Place(name, f"[{at}]" if len(documents) > 1 else "") for at in range(len(documents)))
             if count > MAX_FILES:
                 raise Unreadable(f"{escape_line(str(folder))}: more than {counted(MAX_FILES, 'file', 'files')}")
+    if not count and contents.unread:
+        raise Unreadable(*contents.unread)
     if not count:
         hint = "" if recursive else "; `--recursive` reads its subfolders"
         raise Unreadable(f"{escape_line(str(folder))}: no file with the ending {', '.join(ENDINGS)}{hint}")
     return contents
 
 
-def _files(folder: Path, *, recursive: bool) -> Iterator[Path]:
-    """The files to read, in the order of their names; links to folders are not followed."""
+def _files(folder: Path, unread: list[str], *, recursive: bool) -> Iterator[Path]:
+    """The files to read, in the order of their names; links to folders are not followed.
+
+    Why other folders in it cannot be read is added to ``unread``.
+
+    Raises:
+        Unreadable: the folder itself cannot be read.
+    """
     try:
-        entries = sorted(folder.iterdir())
+        folders = [iter(sorted(folder.iterdir()))]
     except OSError as error:
         raise Unreadable(f"{escape_line(str(folder))}: cannot be read: {error.strerror}") from error
-    for path in entries:
-        if path.is_dir():
-            if recursive and not path.is_symlink():
-                yield from _files(path, recursive=True)
-        elif path.name.endswith(ENDINGS):
+    while folders:
+        path = next(folders[-1], None)
+        if path is None:
+            folders.pop()
+            continue
+        try:
+            is_folder = path.is_dir()
+            if is_folder and recursive and not path.is_symlink():
+                if len(folders) < MAX_DEPTH:
+                    folders.append(iter(sorted(path.iterdir())))
+                else:
+                    unread.append(
+                        f"{escape_line(str(path))}: not read, because it is nested more than {MAX_DEPTH} deep"
+                    )
+        except OSError as error:
+            unread.append(f"{escape_line(str(path))}: cannot be read: {error.strerror}")
+            continue
+        if not is_folder and path.name.endswith(ENDINGS):
             yield path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from kubernetes_objects import NAME, container, deployment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from api.conftest import Done
@@ -183,6 +184,41 @@ def test_links_out_of_the_folder_are_not_read(call: Call, manifests: Path, model
     assert (done.code, shown(done)) == (1, [("a.yaml", PATH, "v2")])
     reason = "not read, because the link leads out of the folder"
     assert done.err.splitlines() == [f"{manifests}/{name}.yaml: {reason}" for name in "bcd"]
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder with folders that are nested too deep, and one whose path is almost as long as a path may be.
+
+    ``Path.mkdir`` and ``shutil.rmtree`` call themselves for each level.
+    """
+    folder = tmp_path / "all"
+    subprocess.run(["mkdir", "-p", folder / "a" / "/".join("b" * 980)], check=True)
+    (folder / "a" / "/".join("b" * 980) / "a.yaml").write_text(ONE)
+    (folder / "c" / "/".join(["x" * 250] * 15)).mkdir(parents=True)
+    (folder / "z.yaml").write_text(ONE)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["rm", "-r", folder], check=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [(("decide",), "z.yaml"), (("impact", "--to", "0.33.0"), "z.yaml"), (("lint",), ""), (("pins",), "")],
+)
+def test_folders_that_are_nested_too_deep_are_not_read(
+    call: Call, deep: Path, model: str, command: tuple[str, ...], shown: str
+) -> None:
+    done = call(*command, "-R", str(deep), *(() if command == ("pins",) else (model,)))
+    assert (done.code in {0, 1}, "Traceback" in done.err, shown in done.out) == (True, False, True), done.err
+    assert "not read, because it is nested more than 64 deep" in done.out + done.err
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_unreadable(call: Call, deep: Path, model: str) -> None:
+    (deep / "z.yaml").unlink()
+    done = call("decide", "-R", str(deep), model)
+    assert (done.code, done.out, "nested more than 64 deep" in done.err) == (2, "", True)
 
 
 def test_a_folder_whose_name_begins_with_a_dash_is_no_option_of_the_tool(

@@ -139,9 +139,11 @@ def checkout(tmp_path: Path) -> Checkout:
 @pytest.fixture
 def run(checkout: Checkout, tmp_path: Path, api: tuple[Api, str]) -> Callable[..., tuple[int, str, dict[str, str]]]:
     """Run the steps of the action, except the installation; gives the exit code, the output and the outputs."""
-    program = forked_program(tmp_path)
+    forked = forked_program(tmp_path)
 
-    def run(base: str, event: dict[str, Any] | None = None, **given: str) -> tuple[int, str, dict[str, str]]:
+    def run(
+        base: str, event: dict[str, Any] | None = None, program: Path | str = forked, **given: str
+    ) -> tuple[int, str, dict[str, str]]:
         head = checkout.git("rev-parse", "HEAD")
         pull = {"pull_request": {"number": 7, "base": {"sha": base}, "head": {"sha": head}}}
         (tmp_path / "event.json").write_text(json.dumps(pull if event is None else event))
@@ -221,6 +223,18 @@ def test_a_bump_is_commented_and_sets_a_status(
     places = [each["locations"][0]["physicalLocation"] for each in sarif["runs"][0]["results"]]
     assert [each["artifactLocation"]["uri"] for each in places] == ["deploy/chat.yaml"] * 3
     assert checkout.git("worktree", "list").count("\n") == 0
+
+
+def test_a_comparison_that_writes_no_report_fails(
+    checkout: Checkout, run: Callable[..., Any], api: tuple[Api, str], tmp_path: Path
+) -> None:
+    base = checkout.commit(chat=pods("v0.21.0"))
+    checkout.commit(chat=pods("v0.33.0"))
+    (tmp_path / "broken").write_text("#!/bin/sh\necho Traceback\nexit 1\n")
+    (tmp_path / "broken").chmod(0o755)
+    code, text, _ = run(base, program=tmp_path / "broken")
+    assert (code, text.count("Traceback"), api[0].sent("/statuses/")) == (2, 1, [])
+    assert "::error::the command ended without a report" in text
 
 
 def test_a_deployment_that_will_not_start_fails_the_check(
