@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import ssl
+import stat
 import time
 from typing import TYPE_CHECKING, ClassVar, Final
+
+from policy.parser.files import NotAFile, kind_of
 
 if TYPE_CHECKING:
     import os
@@ -93,8 +96,12 @@ def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | Non
     """Load the certificate and the trusted authorities into a context, without asking for a key's password.
 
     Raises:
-        ssl.SSLError, OSError: a file cannot be read or is invalid.
+        ssl.SSLError, OSError: a file cannot be read or is invalid; only a file is opened, as a pipe may never end.
     """
+    for path in filter(None, (cert, key, authorities)):
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise NotAFile(f"{path}: expected a file, got {kind_of(mode)}")
     context.load_cert_chain(cert, key, lambda: "")
     if authorities is not None:
         context.load_verify_locations(authorities)

@@ -130,6 +130,15 @@ def test_every_worker_serves_a_renewed_certificate_and_none_a_broken_one(
         replace_file(key, authority.issue("stranger")[1].read_text())
         until(lambda: len(service.messages(REFUSED)) == refused_before + 2)
         assert {served_certificate(service, trust) for _ in range(10)} == second
+        for file in (key, cert):  # a pipe would never be read to its end
+            text = file.read_text()
+            file.unlink()
+            os.mkfifo(file)
+            refused = len(service.messages(REFUSED))
+            until(lambda before: len(service.messages(REFUSED)) >= before + 2, refused)
+            assert {served_certificate(service, trust) for _ in range(10)} == second
+            file.unlink()
+            file.write_text(text)
         os.kill(service.workers()[0], signal.SIGKILL)  # its successor waits until the key matches again
         until(lambda: len(service.workers()) == 1)
         replace_file(key, good)
