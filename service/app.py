@@ -36,6 +36,7 @@ from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import trust_proxies
 from service.auth.tokens import TokenFile
+from service.documents.accept import headers_of
 from service.housekeeping import Housekeeping
 from service.log.messages import LogConfig
 from service.models import HubModels
@@ -149,7 +150,7 @@ class Application(FastAPI):
         needed = None if is_page(scope) else scope_of(path)
         try:
             if needed is not None:
-                scope["caller"] = self.service.access.caller(scope["client"], dict(scope["headers"]), needed)
+                scope["caller"] = self.service.access.caller(scope["client"], headers_of(scope), needed)
         except PolicyError as error:
             status = await send_problem(scope, send, error)
         else:

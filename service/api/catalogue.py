@@ -28,7 +28,7 @@ from policy.rules.documents import rules_document
 from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.api.endpoint import CHUNK_SIZE, CLIENT_CLOSED_REQUEST
 from service.auth.tokens import READ
-from service.documents.accept import wants_text
+from service.documents.accept import headers_of, wants_text
 from service.documents.body import Disconnected
 from service.documents.query import parameter, read_query
 from service.problems import Refused, problem_of, response_of
@@ -162,7 +162,7 @@ async def readyz(request: Request, verbose: str | None = None) -> Response:
     """
     service = _service(request)
     if verbose is not None and service.access.tokens is not None:
-        service.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
+        service.access.caller(request.scope["client"], headers_of(request.scope), READ)
     fault = service.log_fault()
     if fault is not None:
         state = service.state() if verbose is not None else {}

@@ -139,8 +139,14 @@ def test_several_authorization_headers_are_none(shared: Callable[..., Any], shar
     valid = ("Authorization", f"Bearer {shared_services.tokens.texts['all']}")
     with shared("tokens") as service, service.client() as client:
         for headers in ([valid, valid], [valid, ("Authorization", "Bearer x")], [("authorization", "Bearer x"), valid]):
-            response = client.post("/v1/decisions", json=QWEN, headers=headers)
-            assert kind(response.status_code, response.headers) == "unauthorized"
+            for response in (
+                client.post("/v1/decisions", json=QWEN, headers=headers),
+                *(
+                    client.get(path, headers=headers)
+                    for path in ("/v1/rules", "/v1/log", "/readyz?verbose", "/metrics")
+                ),
+            ):
+                assert kind(response.status_code, response.headers) == "unauthorized", response.url
 
 
 def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Callable[..., Any]) -> None:
