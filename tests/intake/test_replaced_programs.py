@@ -305,6 +305,15 @@ MODEL_CHANGED = "may change the files of the folder `/models/q` before vLLM load
         ("ln -s /data /models", f"`ln` {MODEL_MADE}"),
         ("rsync -a host:/x/ /models/", f"`rsync` {MODEL_MADE}"),
         ("aws s3 sync s3://b /models", f"`aws` {MODEL_MADE}"),
+        ("wget -P/models/q http://x/config.json", f"`wget` {MODEL_MADE}"),
+        ("tar -C/models -xf x", f"`tar` {MODEL_MADE}"),
+        ("sed -i s/a/b/ /models/*/config.json", f"`sed` {MODEL_MADE}"),
+        ("tee /models/*/config.json", f"`tee` {MODEL_MADE}"),
+        ("cp x.json /models/*/config.json", f"`cp` {MODEL_MADE}"),
+        ("find /models/q -name x | xargs sed -i s/a/b/", f"`sed` {MODEL_MADE}"),
+        ("ls /models/q/config.json | xargs -n 1 rm", f"`rm` {MODEL_CHANGED}"),
+        ("for f in /models/q/*.json; do sed -i s/a/b/ $f; done", f"`sed` {MODEL_CHANGED}"),
+        ("pip freeze > /models/q/config.json", f"`pip` {MODEL_CHANGED}"),
         ("tar -C /models -xf x", f"`tar` {MODEL_MADE}"),
         ("unzip -d /models x.zip", f"`unzip` {MODEL_MADE}"),
         ("cd /models; tar xf x", f"`tar` {MODEL_MADE}"),
@@ -319,13 +328,19 @@ MODEL_CHANGED = "may change the files of the folder `/models/q` before vLLM load
     [
         *("vllm serve /models/q", "vllm serve /models/q/ --port 80", "vllm serve --model=/models/x/../q"),
         *("vllm serve --port 80 --enforce-eager /models/q", "vllm serve a/b --port=80 /models/q"),
+        """vllm serve a/b --speculative-config '{"model": "/models/q" }' """,
         *("vllm serve a/b --hf-config-path /models/q", "vllm serve a/b --hf_config_path=/models/q"),
         "python3 -m vllm.entrypoints.openai.api_server --model /models/q",
     ],
 )
 def test_a_command_that_may_change_the_folder_of_the_model_is_a_doubt(command: str, doubt: str, server: str) -> None:
-    named = next(word for word in server.replace("=", " ").split() if word.startswith("/"))
+    named = next(word for word in server.replace("=", " ").replace('"', " ").split() if word.startswith("/"))
     assert doubts(f"{command} && {server}") == [doubt.replace("/models/q", named)]
+
+
+def test_the_files_that_a_loop_reads_from_a_pipe_count() -> None:
+    script = "find /models/q -name x | while read f; do sed -i s/a/b/ $f; done; vllm serve /models/q"
+    assert doubts(script)[0] == f"`sed` {MODEL_MADE}"
 
 
 @pytest.mark.parametrize(
@@ -349,6 +364,8 @@ def test_a_command_that_may_change_the_file_of_config_is_a_doubt(command: str, s
         *("cp /models/q/config.json /tmp", "cp /cfg/config.json /models", "cp -r /models/q /x", "tar xf x -C /data"),
         *("pip install -r /models/q/requirements.txt", "tar -czf /x/q.tgz /models/q", "rm -rf /models/x", "git init"),
         *("test -f /models/q/config.json", "grep -q x /models/q/config.json > /tmp/x", "cd /models; touch q2/x; cd /"),
+        *("ls /models/q/config.json | xargs cat", "for f in /models/q/*; do cat $f; done", "ls /models/q | wc -l"),
+        *("for f in /models/q/*; do echo $f; done; touch x", "rm -f /models/*.tmp"),
         *("tar xf x; git pull", "cp -r /a/b /models/q2", "sed -n 1p /models/q/config.json", "sed -i s/a/b/ t.yaml"),
     ],
 )

@@ -32,6 +32,10 @@ IS_TEXT: Final = re.compile(r"[\s('\"><]")
 """Matches what a word has that is code or several words, and no path."""
 MODEL_FLAGS: Final = frozenset({"--model", "--hf-config-path", "--speculative-config.model", "--speculative-model"})
 CONFIG_FLAG: Final = "--config"
+DRAFT_FLAGS: Final = frozenset({"--speculative-config", "-sc"})
+DRAFT: Final = re.compile(r'"model"\s{0,9}:\s{0,9}"([^"\\]{1,1024})"')
+"""Matches the model in the JSON of such a flag."""
+GLOB: Final = re.compile(r"[*?\[]")
 BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|skip|use|language)[-_]")
 """Matches the beginning of a flag that takes no value, so that a word after it is the model."""
 
@@ -114,6 +118,8 @@ def _named(server: ServerCommand) -> Iterator[tuple[str, bool]]:
             yield value, True
         elif value and flag == CONFIG_FLAG:
             yield value, False
+        elif flag in DRAFT_FLAGS:
+            yield from ((model, True) for model in DRAFT.findall(value))
         before = word
 
 
@@ -132,7 +138,11 @@ def made_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
     is_download = "download" in arguments
     tails = Counter(map(_model_name, arguments))
     for at, word in enumerate(arguments):
-        before, _, value = word.partition("=") if word.startswith("-") else ("".join(arguments[at - 1 : at]), "", word)
+        if word.startswith("-"):
+            before, equals, value = word.partition("=")
+            value = value if equals or before.startswith("--") else word[2:]  # as in `-C/models`
+        else:
+            before, value = "".join(arguments[at - 1 : at]), word
         is_target = before.startswith("--local") if is_download else NAMES_MODEL.match(before) is None
         is_target = is_target and (at + 1 == len(arguments) or not is_last) and tails[_model_name(word)] == 1
         if is_target and value and "://" not in value:
@@ -144,12 +154,21 @@ def filled_by(program: str, arguments: Sequence[str], made: Sequence[str], fille
 
     ``made`` are those that it may make, and ``filled`` those that it fills with any files.
     """
-    if program in SINGLE or program in REMOVERS:
+    if program in REMOVERS:
         return ()
+    matched = [*filter(None, map(_above_glob, made))]
+    if program in SINGLE:
+        return matched
     if program in COPIES:
         is_whole = program not in {"cp", "scp"} or any(map(RECURSIVE.match, arguments))
-        return [*filled, *made] if is_whole else ()
-    return [*made, "."] if "." in filled else made
+        return [*filled, *made] if is_whole else matched
+    return [*made, *matched, "."] if "." in filled else [*made, *matched]
+
+
+def _above_glob(path: str) -> str:
+    """The folder in which a pattern such as `/models/*/config.json` may match any; empty if the path is none."""
+    found = GLOB.search(path) if "/" in path else None
+    return "" if found is None else path[: found.start()].rpartition("/")[0]
 
 
 def paths_in(arguments: Iterable[str]) -> Iterator[str]:

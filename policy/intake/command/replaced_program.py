@@ -120,6 +120,10 @@ class ReplacedFiles(Struct):
     _models: ChangedModels = field(default_factory=ChangedModels)
     _paths: dict[str, str] = {}
     """The paths that are already resolved in the working folder."""
+    _piped: list[str] = []
+    """The paths that commands may list for a later one, as before `|`."""
+    _listed: dict[str, list[str]] = {}
+    """The variables of loops, with the paths that each may name."""
     _is_listed: bool = False
     """Whether a command may list such places for another one, as before `|`."""
     _is_loaded_from: bool = False
@@ -152,14 +156,17 @@ class ReplacedFiles(Struct):
                 named = command.outputs if is_reader else (*arguments, *targets)
                 if self._is_configuration or CONFIGURATION.search(" ".join((f"/{self._end}", *named))) is not None:
                     self.configures = True
-        if targets and not (names_packages and any(map(_is_pip, words[: at + 3]))):
-            self._change_models(program, [] if is_reader else arguments, filled, command.outputs)
+        if targets:
+            is_pip = names_packages and any(map(_is_pip, words[: at + 3]))
+            self._change_models(program, [] if is_reader or is_pip else arguments, filled, command.outputs)
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
         if program in REPLACERS and not is_changed:
             is_changed = any(INTERPRETER.search(self._resolved(target)) is not None for target in targets)
-        if program == "xargs" and self._is_listed:
+        if program == "xargs" and (self._is_listed or self._piped):
             started = next((word for word in arguments if word[:1] not in {"-", "{"} and not word.isdecimal()), "cat")
-            is_changed = basename(started) not in READERS
+            is_changed = is_changed or (self._is_listed and basename(started) not in READERS)
+            if basename(started) not in READERS:
+                self._change_listed(started, self._piped)
         if is_changed or (targets and self._is_loaded_from and program not in READERS):
             self.replaced = self.replaced or _replaced(program)
         is_named = any(map(self._names_place, arguments))
@@ -168,6 +175,16 @@ class ReplacedFiles(Struct):
         elif program == "read" and self._is_listed:
             self._names.update(arguments)
         self._is_listed = self._is_listed or (is_named and command.is_masked)
+        if program == "for" and arguments:
+            self._listed[arguments[0]] = [*arguments[1:]]
+        elif program == "read" and self._piped:
+            self._listed.update(dict.fromkeys(arguments, self._piped))
+            self._piped = []
+        elif is_reader and command.is_masked:
+            self._piped += arguments
+        elif self._listed and not is_reader:
+            for name in {name for word in arguments if "$" in word for name in REFERENCE.findall(word)}:
+                self._change_listed(program, self._listed.pop(name, []))
         if program in FOLDER_CHANGING:
             self.enter("" if words[-1] == "-" else self._resolved(words[-1]))
 
@@ -178,12 +195,22 @@ class ReplacedFiles(Struct):
         made = [*made_folders(program, arguments)]
         for path in (*made, *outputs):
             self._models.make(program, self._resolved(path))
+        for path in outputs:
+            self._models.write(program, self._resolved(path))
         for path in filled_by(program, arguments, made, filled):
             self._models.fill(program, self._resolved(path))
         for path in paths_in(arguments):
             if path[0] in {"/", ".", "~"}:
                 self._models.make(program, self._resolved(path))
             self._models.write(program, self._resolved(path))
+
+    def _change_listed(self, program: str, paths: list[str]) -> None:
+        """Note that a program may change the files and folders that another command or a loop lists, once."""
+        for path in filter(None, paths):
+            self._models.make(program, self._resolved(path))
+            self._models.write(program, self._resolved(path))
+            self._written.setdefault(self._resolved(path), program)
+        paths.clear()
 
     def enter(self, folder: str) -> None:
         """Change the working folder."""
