@@ -788,6 +788,13 @@ MANIFESTS: Final[dict[str, Family]] = {
     ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
+    "a unit of commands before the start": lambda size: manifest(
+        {
+            "unit": "[Service]\n"
+            + "ExecStartPre=/bin/touch /m/a\n" * (size // 64)
+            + "ExecStart=vllm serve /m\n" * (size // 64)
+        }
+    ),
     "a SkyPilot setup of commands": lambda size: manifest(
         {"run": "cd /m && vllm serve m", "setup": repeated("cd a;tar xf x;pip install triton;sh x;", size)}
     ),

@@ -108,6 +108,38 @@ def test_build_commands_count_for_an_image_that_runs_its_entry_point() -> None:
     assert container.installation.cause == f"`rm` {REPLACED}"
 
 
+@pytest.mark.parametrize(
+    ("command", "doubts", "changed"),
+    [
+        ("/usr/bin/pip uninstall -y triton", [f"`pip uninstall` of `triton` {WITHOUT_TRITON}"], None),
+        (
+            "-/bin/sh -c 'pip uninstall -y triton'",
+            [f"`pip uninstall` of `triton` {WITHOUT_TRITON}"],
+            "`sh` may install another vLLM or activate an environment with one",
+        ),
+        ("+/bin/rm -f /usr/local/bin/vllm", [], f"`rm` {REPLACED}"),
+        (
+            "/bin/cp x q/config.json",
+            ["`cp` may change the files of the folder `/models/q` before vLLM loads them"],
+            None,
+        ),
+        (
+            "/opt/setup.sh ${A}",
+            ["the file `/opt/setup.sh` is a script that is not read, and `ExecStartPre` runs it before the start"],
+            None,
+        ),
+        ("/bin/mkdir -p /models/q", [], None),
+        ("-/usr/bin/docker rm -f vllm", [], None),
+        ("/bin/sleep 10", [], None),
+    ],
+)
+def test_a_unit_s_commands_before_the_start_count(command: str, doubts: list[str], changed: str | None) -> None:
+    unit = f"[Service]\nWorkingDirectory=/models\nExecStartPre={command}\nExecStart=/usr/bin/vllm serve /models/q\n"
+    container = read({"unit": unit})
+    assert container.doubts == doubts
+    assert (container.installation and container.installation.cause) == changed
+
+
 def test_requirements_may_replace_triton() -> None:
     doubt = f"`pip install` of `triton==2.0` {WITHOUT_TRITON}"
     assert truss([], requirements=["pandas", "triton==2.0"]).doubts == [doubt]

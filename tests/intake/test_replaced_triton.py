@@ -39,6 +39,8 @@ def doubts(ask: Asking, script: str) -> tuple[list[str], list[str]]:
         (f"python -m pip uninstall -y pytorch-triton-rocm\n{V}", "uninstall", "pytorch-triton-rocm"),
         (f"uv pip uninstall pytorch_triton_xpu; exec {V}", "uninstall", "pytorch_triton_xpu"),
         (f"bash -c 'pip install pandas triton[tests]; {V}'", "install", "triton[tests]"),
+        (f"bash -c 'pip uninstall -y triton'; {V}", "uninstall", "triton"),
+        (f"sudo sh -ec 'cd /x && pip install \"triton==2.0\"; ls'; {V}", "install", "triton==2.0"),
         (f"for i in 1 2; do pip uninstall -y triton; {V}; done", "uninstall", "triton"),
     ],
 )

@@ -47,17 +47,25 @@ class EarlierEffects(Struct, frozen=True):
 
 
 def effects_before(
-    scripts: Iterable[str], env: Variables, server: ServerCommand | None, field: str, *, starts_shell: bool = False
+    scripts: Iterable[str],
+    env: Variables,
+    server: ServerCommand | None,
+    field: str,
+    *,
+    starts_shell: bool = False,
+    folder: str = "",
 ) -> EarlierEffects:
     """What bash scripts of a field mean for the server that starts after them, each run by a shell of its own.
 
-    ``starts_shell``: whether the command of the server runs in a shell that reads its start-up files.
+    All start in the same ``folder``. ``starts_shell``: whether the command of the server runs in a shell that reads its
+    start-up files.
     """
     reader = _Reader(env, IMAGES if server is None else server.environment, field, starts_shell)
-    for script in scripts:
-        reader.read(script)
     files = reader.files
-    files.enter("")
+    for script in scripts:
+        files.enter(folder)
+        reader.read(script)
+    files.enter(folder)
     changed = files.replaced if server is None else files.before(server)
     models = () if server is None else files.other_models(server)
     installations = reader.installations if changed is None else [*reader.installations, changed]
@@ -81,7 +89,6 @@ class _Reader:
         """Read a script; one that cannot be read may do anything."""
         from policy.intake.command.shell import split  # noqa: PLC0415  # most manifests have no such scripts
 
-        self.files.enter("")
         try:
             commands = split(script, self.env, budget=self.context.budget, is_bash=True)
             self._read_commands(commands)

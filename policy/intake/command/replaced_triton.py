@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.pip_command import PIP_COMMANDS, PIP_NAME, subcommand
-from policy.intake.command.programs import TEXT_PROGRAMS
+from policy.intake.command.programs import SHELLS, TEXT_PROGRAMS
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 PACKAGE: Final = re.compile(r"(?:pytorch[-_.]{1,2})?triton(?:[-_.]{1,2}(?:rocm|xpu))?(?![\w.-]).*", re.DOTALL)
 """Matches a requirement of Triton, or of one of PyTorch's builds of it."""
 
+SEPARATORS: Final = re.compile(r"[\s;&|()'\"]+")
+
 
 def replaced_triton(words: Sequence[str]) -> list[str]:
     """Why Triton may be absent, or another one, after a command; empty if the command names no Triton to pip."""
     programs = [word.rpartition("/")[2] for word in words]
+    if not SHELLS.isdisjoint(programs):  # of `sh -c 'pip install triton'`, any word of the script
+        words = [part for word in words for part in SEPARATORS.split(word)]
+        programs = [word.rpartition("/")[2] for word in words]
     at = next((at for at, program in enumerate(programs) if PIP_NAME.fullmatch(program) is not None), None)
     change = None if at is None or programs[0] in TEXT_PROGRAMS else subcommand(words, at + 1, PIP_COMMANDS)
     if change is None:

@@ -11,12 +11,14 @@ into words, `${NAME}` within one, and specifiers such as `%i`, of which only `%%
 from __future__ import annotations
 
 import re
+import shlex
 from posixpath import basename
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from policy.intake.command.container_programs import container_run
+from policy.intake.command.earlier_scripts import effects_before
 from policy.intake.command.expansion import ExpansionBudget
 from policy.intake.command.passed_variables import PassedVariables, passed_variables
 from policy.intake.command.words import Unknown
@@ -82,6 +84,7 @@ def read_unit(document: ManifestNode) -> None:
     container = [(key, value) for section, key, value in sections if section == CONTAINER]
     if container:
         _read_container(unit, container, shared)
+    earlier = [shlex.join(_command_words(shared, each)[0]) for each in _listed(settings, "ExecStartPre")]
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env):
             return
@@ -99,7 +102,10 @@ def read_unit(document: ManifestNode) -> None:
         add_words(draft, "ExecStart", words)
         draft.problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
         if draft.starts_vllm():
-            draft.finish()
+            before = effects_before(earlier, draft.env, draft.server, "ExecStartPre", folder=draft.folder)
+            earlier = []  # a service that stays has one command
+            draft.doubts += before.doubts
+            draft.finish(before.installations)
 
 
 def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun) -> bool:
