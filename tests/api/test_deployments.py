@@ -288,7 +288,7 @@ def test_a_variable_that_a_script_sets_is_left_out_too(decide: Callable[..., Any
 
 
 def test_a_variable_that_the_command_clears_has_a_warning(client: httpx.Client, decide: Callable[..., Any]) -> None:
-    request = {**REQUEST, "deployment": {**DEPLOYMENT, "args": ["env", "-i", "vllm", *ARGS]}}
+    request = {**REQUEST, "deployment": {**DEPLOYMENT, "args": ["env", "-i", "/usr/local/bin/vllm", *ARGS]}}
     warning = (
         "setting `VLLM_USE_V2_MODEL_RUNNER` in the container's `env` has no effect: the command clears it, or may "
         "change it (args[1]); put `env VLLM_USE_V2_MODEL_RUNNER=0` right before vLLM's program"

@@ -119,7 +119,7 @@ def test_an_undecided_container_has_a_problem_and_the_exit_code_is_1(call: Call,
 
 
 def test_a_variable_that_the_command_clears_has_a_warning(call: Call, model_config: str) -> None:
-    command = ["env", "-i", "vllm", "serve", NAME, "--kv-transfer-config", NIXL]
+    command = ["env", "-i", "/usr/local/bin/vllm", "serve", NAME, "--kv-transfer-config", NIXL]
     text = json.dumps({"vllm_version": "0.23.0", "deployment": {"args": command}})
     decision = json.loads(call("decide", "-", "--model-config", model_config, stdin=text).out)
     warning = (

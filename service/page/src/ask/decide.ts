@@ -13,6 +13,8 @@ const SHARED_KINDS = new Set([
   "ClusterBaseModel",
   "ClusterServingRuntime",
   "ConfigMap",
+  "HelmChart",
+  "HelmChartConfig",
   "LLMInferenceServiceConfig",
   "OpenModel",
   "ServingRuntime",
