@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -223,3 +224,106 @@ def test_code_that_may_start_vllm_is_not_read(script: str) -> None:
 )
 def test_other_code_gives_no_doubt(command: str) -> None:
     assert read(f"{command}; vllm serve a/b") == (["a/b"], [], [])
+
+
+NEVER = [
+    "while false; do SERVE; done",
+    "until true; do SERVE; done",
+    "if false; then SERVE; fi",
+    "if true; then :; else SERVE; fi",
+    "for i; do SERVE; done",
+    "for i in; do SERVE; done",
+    "while ! true; do SERVE; done",
+    "if false\n\nthen\nSERVE\nfi",
+    "if true; then if false; then SERVE; fi; fi",
+    "if false; then if true; then SERVE; fi; fi",
+    "if false; then while true; do SERVE; break; done; fi",
+    "if true && false; then SERVE; fi",
+    "if false || false; then SERVE; fi",
+    "if true; false; then SERVE; fi",
+    "if true; then :; elif true; then SERVE; fi",
+    "if true; then :; elif false; then :; else SERVE; fi",
+    "E=; for i in $E; do SERVE; done",
+    "if time false; then SERVE; fi",
+    "if false; then f() { SERVE; }; fi; f",
+    "if false && x; then SERVE; else :; fi",
+    "(while false; do SERVE; done)",
+    "while true; false; do SERVE; done",
+    "for i in a; do if false; then SERVE; fi; done",
+    "for i in $@; do SERVE; done",
+]
+ONCE = [
+    "if false; then :; elif true; then SERVE; fi",
+    "for i in ''; do SERVE; done",
+    "while true; do SERVE; break; done",
+    "if ! false; then SERVE; fi",
+    "if false; then x=1; else SERVE; fi",
+    "if true || false; then SERVE; fi",
+    "if false; A=1; then SERVE; fi",
+    "if false; >/dev/null; then SERVE; fi",
+    "if false; ((1)); then SERVE; fi",
+    "if false; [ 1 = 1 ]; then SERVE; fi",
+    "if false; true; then SERVE; fi",
+    "if false; then :; elif false; then SERVE; else SERVE; fi",
+    "for i\nin a\ndo SERVE; done",
+    "f() { for i; do SERVE; done; }; f a",
+    "set -- a; for i; do SERVE; done",
+    "if false; then SERVE; fi; SERVE",
+    "while false; do SERVE; done; if true; then SERVE; fi",
+    "case x in x) SERVE;; esac",
+    "if false; then :; fi; if [ a = a ]; then SERVE; fi",
+    "while false; do :; done; for i in a; do SERVE; done",
+    "false() { true; }; if false; then SERVE; fi",
+    "until false; do SERVE; break; done",
+    "if ! true; then :; else SERVE; fi",
+    "if true; then SERVE; else :; fi",
+    "if false; if true; then :; fi; then SERVE; fi",
+    "if if false; then true; fi; then SERVE; fi",
+    "if ! ! true; then SERVE; fi",
+    "if false ; then echo; fi && SERVE",
+    "true; if [ a ]; then SERVE; fi",
+    "false; while [ a ]; do SERVE; break; done",
+    "if false; then SERVE; else if true; then SERVE; fi; fi",
+    "if $(exit 0); then SERVE; fi",
+    "if false; $(true); then SERVE; fi",
+    "if false; function g { :; }; then SERVE; fi",
+    "if false; a[0]=1; then SERVE; fi",
+    "if false; export A=1; then SERVE; fi",
+    "if false; set -- a; then SERVE; fi",
+    "for i in $(echo a); do SERVE; done",
+    "if false; coproc x; then SERVE; fi",
+]
+
+
+@pytest.mark.parametrize("script", [*NEVER, *ONCE])
+def test_a_branch_or_loop_that_certainly_never_runs_starts_nothing(script: str) -> None:
+    text = "vllm() { echo started; }\n" + script.replace("SERVE", "vllm serve a/b")
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert ("started" in done.stdout) is (script in ONCE)
+    assert bool(read(script.replace("SERVE", "vllm serve a/b"))[0]) is (script in ONCE)
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("while false; do SERVE; done", "while false"),
+        ("until ! false; do SERVE; done", "until ! false"),
+        ("if false; then SERVE; fi", "if false"),
+        ("if x; then :; elif false; then SERVE; fi", "elif false"),
+        ("if true; then :; elif x; then SERVE; fi", "elif"),
+        ("if :; then x; else SERVE; fi", "else"),
+        ("for i; do SERVE; done", "for i"),
+        ("for i in; do SERVE; done", "for i in"),
+    ],
+)
+def test_what_keeps_a_branch_or_loop_from_running_is_named(script: str, what: str) -> None:
+    never = f"the commands after `{what}` never run, so nothing starts it; remove what comes before"
+    assert read(script.replace("SERVE", "vllm serve a/b")) == ([], [], [never])
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["if (false); then SERVE; fi", "if true | false; then SERVE; fi", "if $X; then SERVE; fi", "for i\ndo SERVE; done"],
+)
+def test_a_branch_or_loop_that_may_run_starts_the_server(script: str) -> None:
+    assert read(script.replace("SERVE", "vllm serve a/b"))[0] == ["a/b"]

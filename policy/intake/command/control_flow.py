@@ -31,6 +31,9 @@ FUNCTION_BLOCKS: Final = frozenset({"{", "f("})
 """The kinds of blocks that are the body of a function: in braces, or in a subshell."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 """The words after which a command begins."""
+BRANCHES: Final = frozenset({"then", "elif", "else", "do"})
+CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
+NEVER: Final = "the commands after {} never run"
 CERTAIN_STATUS: Final = {"true": True, ":": True, "false": False}
 """The commands that certainly succeed or fail."""
 FUNCTION_DOUBT: Final = "a function runs after its definition, and variables change in between"
@@ -38,13 +41,21 @@ LOOP_DOUBT: Final = "a loop sets variables, which may have other values in the n
 
 
 class _Block(Struct, gc=False):
-    """An open block of the script, with the state before it; ``start`` is the index of its first command."""
+    """An open block of the script, with the state before it and the word that opens it.
+
+    ``start`` is the index of its first command.
+    """
 
     kind: str
     before: VariablesSnapshot
     chain: Chain
     start: int
     is_piped: bool
+    opener: str
+    never: str = ""
+    """Why no command of the current branch or loop runs; empty if one may."""
+    is_decided: bool = False
+    """Whether an earlier branch certainly runs, so that no later one does."""
 
 
 class ControlFlow(Struct):
@@ -70,6 +81,8 @@ class ControlFlow(Struct):
     """Whether the chain so far has certainly succeeded or failed; None if that is not known."""
     status_of: str = ""
     """The command that decided this."""
+    condition_status: bool | None = None
+    """Whether the last command, if it is a condition before `then` or `do`, has certainly succeeded or failed."""
     ends_on_failure: bool = False
     """Whether a command that fails certainly ends the script, as after `set -e`."""
     has_pipefail: bool = False
@@ -116,11 +129,13 @@ class ControlFlow(Struct):
         if self.defines and word in BEGIN:
             self.doubt_body()
         if word in BEGIN or word == "{":
-            self.enter(BEGIN.get(word, "{" if self.defines else "group"))
+            self.enter(BEGIN.get(word, "{" if self.defines else "group"), word)
+        elif word in BRANCHES:
+            self._begin_branch(word)
         elif word in END:
             self.leave(END[word])
         self.defines = False
-        self.is_negated = self.is_negated or word == "!"
+        self.is_negated = self.is_negated is not (word == "!")
         if word not in OPENERS:
             return True
         if word == "time":
@@ -131,7 +146,31 @@ class ControlFlow(Struct):
         """Doubt a script with a function whose body is neither in braces nor a subshell."""
         self.script.doubt_all("the body of a function has no braces")
 
-    def enter(self, kind: str) -> None:
+    def _begin_branch(self, word: str) -> None:
+        """Note at `then`, `elif`, `else` and `do` whether what follows never runs, because of a certain condition."""
+        if not self.blocks or not self.blocks[-1].opener:
+            return
+        block, status = self.blocks[-1], self.condition_status
+        outer = self.blocks[-2].never if len(self.blocks) > 1 else ""
+        if word in {"else", "elif"}:
+            block.never = outer or (NEVER.format(f"`{word}`") if block.is_decided else "")
+            block.opener = word
+        elif status is not None and block.opener in CONDITIONS:
+            is_run = status is not (block.opener == "until")
+            if not (is_run or block.never):
+                block.never = NEVER.format(f"`{block.opener} {self.status_of}`")
+            block.is_decided = block.is_decided or (is_run and word == "then")
+
+    def iterate(self, words: Sequence[str], arguments: Sequence[str], operator: str) -> None:
+        """Note that a loop over no words never runs: `for i in; do`, or `for i; do` without ``arguments``.
+
+        After `for i` and a line break, `in` may follow; in a function the arguments are its own.
+        """
+        is_over_arguments = len(words) == 2 and operator[:1] == ";" and not self.variables.function_depth  # noqa: PLR2004  # `for i`
+        if self.blocks and (list(words[2:]) == ["in"] or (is_over_arguments and not arguments)):
+            self.blocks[-1].never = self.blocks[-1].never or NEVER.format(quoted(" ".join(words)))
+
+    def enter(self, kind: str, opener: str = "") -> None:
         """Begin a block.
 
         Raises:
@@ -139,10 +178,11 @@ class ControlFlow(Struct):
         """
         if len(self.blocks) == MAX_BLOCKS:
             raise ShellSyntaxError(f"its blocks are nested more than {MAX_BLOCKS} deep, which is the limit")
-        self.status, self.is_negated = None, False
+        self.status, self.condition_status, self.is_negated = None, None, False
         variables = self.variables
         before, start = variables.snapshot(), len(self.script.commands)
-        self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped))
+        never = self.blocks[-1].never if self.blocks else ""
+        self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped, opener, never))
         variables.chain = Chain(start=start, mark=len(variables.changed))
         self.is_piped = False  # the block as a whole reads from the pipe
         variables.function_depth += kind in FUNCTION_BLOCKS
@@ -150,7 +190,7 @@ class ControlFlow(Struct):
 
     def leave(self, kind: str) -> None:
         """End a block: what a subshell set is discarded; what a branch, a loop or a function set becomes unknown."""
-        self.status = None
+        self.status = self.condition_status = None
         if not self.blocks:
             return
         opened = self.blocks[-1].kind
@@ -200,12 +240,12 @@ class ControlFlow(Struct):
         is_negated, self.is_negated = self.is_negated, False
         if self.is_in_pipeline or operator in PIPES:
             is_negated = self._reach_in_pipeline(words[0], operator, is_negated=is_negated)
-        why = self.unreached
+        why = self.unreached or (self.blocks[-1].never if self.blocks else "")
         if not why and self.status is not None and joiner == ("||" if self.status else "&&"):
             return f"the command after `{self.status_of} {joiner}` never runs"
         name = words[0]
         is_known = name in CERTAIN_STATUS and not (is_in_subshell or (is_redirected and name != "false"))
-        self.status = CERTAIN_STATUS[name] is not is_negated if is_known else None
+        self.status = self.condition_status = CERTAIN_STATUS[name] is not is_negated if is_known else None
         self.status_of = f"! {name}" if is_negated else name
         if is_in_subshell or self.is_conditional:
             return why

@@ -290,6 +290,8 @@ class _ShellReader:
         if not words and not assignments:
             if outputs:
                 self.script.add([":"], self.variables.share_environment(), outputs=outputs)
+            if written.strip():
+                self.flow.condition_status = None
             return
         self.command.words, self.command.assignments = [], {}
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
@@ -306,13 +308,15 @@ class _ShellReader:
         unreached = ""
         if words:
             unreached = self.flow.reach(words, operator, is_in_subshell=is_in_subshell, is_redirected=is_redirected)
+        if words[:1] == ["for"]:
+            self.flow.iterate(words, self.builtins.parameters.words[1:], operator)
         if words:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()
         self.flow.succeeds = succeeds and not is_in_subshell and not is_redirected
         self.is_redirected = False
         if not words:
-            self.flow.status = None
+            self.flow.status = self.flow.condition_status = None
             for name, value in () if is_in_subshell else assignments.items():
                 self.variables.assign(name, value)
         elif not self.builtins.read_builtin(words, is_in_subshell=is_in_subshell):

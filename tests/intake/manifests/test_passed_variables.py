@@ -107,6 +107,7 @@ def test_a_container_that_nothing_starts_is_no_engine(command: str) -> None:
 
 def test_a_container_after_the_end_of_a_script_is_doubted() -> None:
     assert engine({"script": f"exit 0\n{RUN}"}).doubts == ["`exit 0` ends the script before it starts vLLM"]
+    assert engine({"script": f"if false; then {RUN}; fi"}).doubts == ["the commands after `if false` never run"]
 
 
 @pytest.mark.parametrize(
