@@ -14,7 +14,7 @@ from policy.secret_names import HINTS as NAME_HINTS
 from policy.secret_names import LOADER, MAX_NAME, as_ascii, is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 HIDDEN: Final = "…"
 MAX_MASKED: Final = 1024
@@ -58,9 +58,17 @@ HINTS: Final = (
 )
 """A text that contains none of these has no secret to mask."""
 NAME: Final = re.compile(r"[\w.-]++")
-ASSIGNMENT: Final = re.compile(r"""["'\\]*\s*[:=]""")
-SEPARATOR: Final = re.compile(r"""["'\\]*[\s:=,\u200b\u2060\ufeff]""")
+ELEMENT_END: Final = r"""(?:[^\]\s=:`"']{0,64}["']?\]\+?=)"""
+"""Matches what follows the name in a subscript, up to the value: `CFG[token]=`, `CFG[token_$i]+=`."""
+ASSIGNMENT: Final = re.compile(rf"""["'\\]*(?:\s*(?:[:=]|\+=)|{ELEMENT_END})""")
+SEPARATOR: Final = re.compile(rf"""["'\\]*(?:[\s:=,\u200b\u2060\ufeff]|\+=|{ELEMENT_END})""")
 """What may follow a secret's name; the last three characters have no width and are not matched by ``\\s``."""
+DECLARATION: Final = re.compile(
+    r"(?:\A|[\s;&|`({\"'])(?:printf\s{1,8}-\w{0,8}v\s{0,8}|(?:export|readonly|declare|typeset|local|setenv)\s{1,8}"
+    r"(?:-[\w-]{0,8}\s{1,8}){0,4})[\"']?\Z"
+)
+"""Matches a shell's command before the name of a variable, so that a word after the name may be its value."""
+MAX_DECLARATION: Final = 64
 PERCENT: Final = re.compile(r"%(?:25){0,8}+(?![46][1-9A-Fa-f]|[57][0-9Aa]|3[0-9]|2[dDeE5])([2-7][0-9A-Fa-f])")
 """Matches an encoded character of a URL that is none of a name, even if it is encoded several times: `%3F`, `%253D`."""
 EXPANSION: Final = re.compile(r"\$\{[#!]?(\w++)(?:\[[^\]]{0,64}\])?+[^\w}\[]")
@@ -86,7 +94,8 @@ PORT: Final = re.compile(r"[0-9]{2,5}")
 MIN_PASSWORD: Final = 3
 """The length of the shortest password without a URL's scheme before it."""
 MESSAGE_VALUE: Final = re.compile(
-    r"""(["'\\]{0,4}\s{0,8}[:=]\s{0,8}["'\\]{0,4}(?:(?:Basic|Bearer)\s{1,8})?|\s{1,8})([^\s"'`,;(){}\[\]…]{6,})""",
+    rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END})"""
+    r"""\s{0,8}["'\\]{0,4}(?:(?:Basic|Bearer)\s{1,8})?|\s{1,8})([^\s"'`,;(){}\[\]…]{6,})""",
     re.IGNORECASE,
 )
 """What follows a secret's name within a message: a separator, and a value that ends where the message goes on."""
@@ -102,6 +111,11 @@ KNOWN_TOKEN: Final = re.compile(
 def _takes_next(name: str) -> bool:
     """Whether a blank may separate the name from its secret: a single word such as `key` may be prose."""
     return "-" in name or "_" in name or name.lower() == "bearer"
+
+
+def _is_declared(text: str, at: int) -> bool:
+    """Whether the name at a position is the variable of a shell's command that may set it."""
+    return DECLARATION.search(text, max(0, at - MAX_DECLARATION), at) is not None
 
 
 def may_have_secret(text: str) -> bool:
@@ -207,7 +221,7 @@ def masked(text: str) -> str:
             flag, dot, key = name.partition(".")
             if dot and key and name.startswith("-") and is_secret(flag):  # the secret may be the key after the flag
                 return text[: found.start() + len(flag) + 1] + HIDDEN
-            takes_next = found.start() == 0 or _takes_next(name)
+            takes_next = found.start() == 0 or _takes_next(name) or _is_declared(plain, found.start())
             follows = (SEPARATOR if takes_next else ASSIGNMENT).match(plain, found.end())
             if follows is not None and follows.end() < len(text):
                 return text[: follows.end()] + HIDDEN
@@ -247,6 +261,14 @@ def shown_command(words: Iterable[str]) -> str:
     if equals and len(value) >= MIN_VALUE:
         return f"{name}={HIDDEN}"
     return " ".join([program, *known, *([HIDDEN] if len(known) < len(arguments) else [])])
+
+
+def shown_builtin(words: Sequence[str]) -> str:
+    """A command of the shell itself: whole, unless a word may name a secret, whose value any other word may be."""
+    text = " ".join(words)
+    if "$" in text or "`" in text or (_may_have_name(text) and any(map(is_secret, NAME.findall(text)))):
+        return shown_command(words)
+    return text
 
 
 def _is_shown(word: str) -> bool:

@@ -13,6 +13,7 @@ from representatives import slow_except
 
 from policy.decision.decision import encode
 from policy.errors import RequestInvalid
+from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.flags import Flags, flags
 from policy.intake.model.tables import releases
 from policy.masking import masked, masked_message
@@ -683,6 +684,78 @@ def test_a_word_with_a_secret_is_not_shown(policy: Policy, word: str) -> None:
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
     assert not has_secret(masked(word))
     assert not has_secret(masked_message(f"the value of `{word}` is not known"))
+
+
+BESIDE: Final = (
+    *("printf -v {} '%s' VALUE", "printf -v {} VALUE", "printf -v{} %s VALUE", "printf -v {}[0] %s VALUE"),
+    *("printf -v A[{}] %s VALUE", "builtin printf -v {} %s VALUE", "A={}; printf -v $A %s VALUE", "printf -- {} VALUE"),
+    *("CFG[{}]=VALUE", "CFG[{}]+=VALUE", "declare -A CFG; CFG[{}]=VALUE", "CFG['{}']=VALUE", 'CFG["{}"]=VALUE'),
+    *("CFG[a,{}]=VALUE", "A={}; CFG[$A]=VALUE", "declare CFG[{}]=VALUE", "export CFG[{}]=VALUE", "CFG[{}_$I]=VALUE"),
+    *("declare -A CFG=([{}]=VALUE)", "CFG=([{}]=VALUE)", "CFG=([{}]='VALUE' x)", "CFG+=([{}]=VALUE)", "CFG=({} VALUE)"),
+    *("readonly {} VALUE", "export {} VALUE", "export -- {} VALUE", "declare -x {} VALUE", "typeset {} VALUE"),
+    *("local {} VALUE", "export {} = VALUE", "export {}= VALUE", "A={}; export $A VALUE", "command export {} VALUE"),
+    *("read {} <<< VALUE", "read {} <<E\nVALUE\nE", "read -rp VALUE {}", "mapfile {} <<< VALUE", "getopts VALUE {}"),
+    *("let {}=VALUE", "set -- {} VALUE", "set {} VALUE", "unset {} VALUE", "eval {} VALUE", "alias {} VALUE"),
+    *("hash -p VALUE {}", "wait -p {} VALUE", "bind {} VALUE", "complete {} VALUE", "pushd {} VALUE", "trap {} VALUE"),
+    *("for {} in VALUE; do :; done", "select {} in VALUE; do :; done", "case {} in VALUE) ;; esac", "[ ${} = VALUE ]"),
+    *(
+        "[[ ${} == VALUE ]]",
+        "test {} = VALUE",
+        "setenv {} VALUE",
+        "env {} VALUE",
+        "{} VALUE",
+        "{} = VALUE",
+        "{}: VALUE",
+    ),
+    *("if true; then :; fi CFG[{}]=VALUE", "coproc {} {{ VALUE; }}", "shopt {} VALUE", "exec -a {} VALUE"),
+)
+"""Scripts in which a value stands beside the name of a secret, without an assignment to a variable of that name."""
+
+
+@pytest.mark.parametrize("name", ["TOKEN", "PASSWORD", "KEY", "pass", "HF_TOKEN", "api_key"])
+def test_a_value_beside_the_name_of_a_secret_is_not_shown(policy: Policy, name: str) -> None:
+    scripts = [script.replace("{}", name).replace("VALUE", SECRET) for script in BESIDE]
+    texts = [f"{script}; vllm serve {NAME}" for script in scripts]
+    texts += [f"{script}; vllm serve {NAME} --port ${{CFG[{name}]}} --nonsense ${name}" for script in scripts]
+    texts += [
+        f"{script}; vllm serve {NAME} --port {SECRET}" for script in scripts if script.startswith(("printf -v", "CFG["))
+    ]
+    documents = [deployment(["bash", "-c", text]) for text in texts]
+    documents += [manifest(pod(command=["bash", "-c", text])) for text in texts[::3]]
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=False)))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("CFG[token]=value1", "CFG[token]=…"),
+        ("CFG['token_$I']+=value1", "CFG['token_$I']+=…"),
+        ("KEY+=value1", "KEY+=…"),
+        ("x; printf -v KEY value1", "x; printf -v KEY …"),
+        ("x; printf -vKEY value1", "x; printf -vKEY …"),
+        ("x; export -- KEY value1", "x; export -- KEY …"),
+        ("x; readonly 'KEY' value1", "x; readonly 'KEY' …"),
+        ("the KEY value1", "the KEY value1"),
+        ("names[key] value1", "names[key] value1"),
+        ("exports KEY value1", "exports KEY value1"),
+    ],
+)
+def test_what_a_shell_gives_to_the_name_of_a_secret_is_masked(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("declare -i COUNT", "declare -i COUNT"),
+        ("printf -v OUTPUT %s a-value", "printf -v OUTPUT %s a-value"),
+        ("printf -v KEY %s a-value", "printf -v KEY …"),
+        ("hash -p a-value KEY", "hash -p …"),
+        ("printf -v $NAME %s a-value", "printf -v $NAME %s …"),
+    ],
+)
+def test_a_command_of_a_shell_is_shown_up_to_what_may_be_a_secret(command: str, shown: str) -> None:
+    assert uncertain_construct(command, is_bash=True) == f"the command `{shown}`"
 
 
 COMMANDS: Final = (

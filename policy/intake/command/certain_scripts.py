@@ -15,6 +15,7 @@ from policy.intake.command.certain_builtins import BUILTINS, CHECKS, HARMLESS_BU
 from policy.intake.command.command_builder import ASSIGNED
 from policy.intake.command.script_variables import NAME
 from policy.intake.command.words import Unknown
+from policy.masking import shown_builtin, shown_command
 from policy.messages import quoted
 
 JOINED_LINES: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
@@ -283,7 +284,8 @@ class _Scanner:
         if word in UNSUPPORTED:
             return f"`{word}`"
         if "=" in word or (not is_bare and "/" not in word):
-            return f"the command {quoted(word)}, whose name depends on quotes or values"
+            shown = shown_command([word])  # it may give a secret to an element: `CFG[token]=…`
+            return f"the command {quoted(shown)}, whose name depends on quotes or values"
         self.words.append(word)
         return ""
 
@@ -370,7 +372,7 @@ class _Scanner:
                     return found
                 element = text[start : self.at]
                 if element.startswith("[") or "$(" in element or "`" in element:
-                    return f"the element {quoted(element)} of an array"
+                    return f"the element {quoted(shown_command([element]))} of an array"
         self.at += 1
         return special_variable(assignment.group(1))
 
@@ -410,5 +412,5 @@ class _Scanner:
         check = CHECKS.get(name)
         is_certain = name in HARMLESS_BUILTINS if check is None else check(words)
         if not is_certain:
-            return f"the command {quoted(' '.join(words))}"
+            return f"the command {quoted(shown_builtin(words))}"
         return self._change(name) if name in STATE else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policy.intake.command.substitutions import Substitutions
 
 APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
-ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[[^]]*\]\+?=")
+ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[([^]]*)\]\+?=")
 """Matches the assignment of one element of an array."""
 ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 """Matches the beginning of a word that assigns or appends to a variable."""
@@ -234,7 +234,7 @@ class CommandBuilder:
         assignments = self.command.assignments
         if (element := ELEMENT.match(word)) is not None:
             assignments[element.group(1)] = None
-            self.budget.note_value(element.group(1), word[element.end() :])
+            self.budget.note_element(element.group(1), element.group(2), word[element.end() :])
         elif (assignment := ASSIGNMENT.match(word)) is not None:
             assignments[assignment.group(1)] = None if self.is_unknown else word[assignment.end() :]
             self.budget.note_value(assignment.group(1), word[assignment.end() :])

@@ -128,6 +128,10 @@ class ExpansionBudget(Struct, gc=False):
         if value and is_secret(name):
             self.secrets.update(value.elements if isinstance(value, Array) else (value,))
 
+    def note_element(self, name: str, subscript: str, value: str) -> None:
+        """Record the value that an element of an array gets, if its subscript or the array's name is a secret's."""
+        self.note_value(subscript if is_secret(subscript) else name, value)
+
     def add_word(self) -> None:
         """Count one word. Raises ShellSyntaxError beyond the limit."""
         self.words -= 1

@@ -373,6 +373,9 @@ class _ShellReader:
         is_indexed = "-A" in words or any(element.startswith("[") and "]=" in element for element in elements)
         if before is not None:
             self.budget.fill(len(before) + sum(map(len, before)))
+        for element in elements if is_indexed else ():
+            subscript, _, given = element.partition("]=")
+            self.budget.note_element(name, subscript, given)
         value = None if before is None or is_indexed else Array((*before, *elements))
         written = " ".join([*(before or ()), *elements])
         if STARTS_VLLM.search(written) is not None:

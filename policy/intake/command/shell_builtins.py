@@ -104,6 +104,10 @@ class ShellBuiltins(Struct):
         """Mark the variables that a command or a loop sets as unknown."""
         self.variables.forget(IMPLICIT_VARIABLES.get(words[0], ()))
         has_options = words[1:2] and words[1].startswith("-")
+        if words[0] == "printf" and has_options:
+            named = words[2:] if words[1] == "-v" else words[1:]
+            for value in named[1:]:
+                self.budget.note_value(named[0], value)
         if words[0] == "let":
             self.variables.forget_assigned(" ".join(words[1:]))
             if any(map(is_uncertain, words)):
@@ -223,7 +227,8 @@ class ShellBuiltins(Struct):
         value = word[found.end() :]
         if operator == "" and value:
             variables.assign(name, None)  # an element of an array
-            self.budget.note_value(name, value.partition("=")[2])
+            subscript, _, given = value.partition("=")
+            self.budget.note_element(name, subscript, given)
             return
         if exports:
             variables.export(name)
