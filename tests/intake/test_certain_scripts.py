@@ -25,6 +25,7 @@ EVERYWHERE = [
     "vllm serve m \\\n  --port 1 \\\n  --x 'a\nb'",
     "{ echo a; echo b; } | cat; vllm serve m",
     "/opt/my\\ dir/vllm serve m",
+    'a ````b``"````" `a````b`; vllm serve m',
     'wait; wait $! %1; [ ! -f a ] && [ $? -gt 0 ] || test -n "$A"; vllm serve m',
     "printf '%s' a; command -v vllm; trap 'kill 0' EXIT; vllm serve m",
     "if [ -z a ]; then if b; then export A=b; else unset A; fi; fi; exec vllm serve m 2>&1 | tee log",

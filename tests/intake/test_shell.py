@@ -470,6 +470,7 @@ def test_a_substitution_that_may_start_vllm_is_an_unknown_command(text: str) -> 
         ('a "b', 'the quote `"` at character 3 is not closed; close it'),
         ("a $(b", "the bracket `(` at character 4 is not closed; close it"),
         ("a ${b", "the bracket `{` at character 4 is not closed; close it"),
+        ("a ```b", "the backtick at character 5 is not closed; close it"),
         ("a `b", "the backtick at character 3 is not closed; close it"),
         ("a <<EOF\nb\nEO", "the here-document at character 3 has no end; write `EOF` alone in a line"),
         (

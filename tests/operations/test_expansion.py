@@ -49,6 +49,7 @@ FORMS: Final = {
     "arrays": "A=(a b c);" + 'A=("${A[@]}" "${A[@]}");' * 15 + '"${A[@]}"',
     "conditions": "if a; then A=$A$B; fi;" * 40 + f"{SERVE} $A",
     "chains": "a && A=1;" * 100 + f"{SERVE} $A",
+    "empty backticks": "`" * 2000 + f";{SERVE}",
     "functions": "f(){ a; };" * 80 + "f;" * 50,
 }
 

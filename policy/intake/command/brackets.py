@@ -17,6 +17,8 @@ INSIDE: Final = re.compile(
 """Matches the next quoted text, opening or closing mark in `$(…)`, or one that makes the end uncertain."""
 QUOTED: Final = re.compile(r"""\\.|`(?:[^`\\]|\\.)*`|\$[({]|["'}]""", re.DOTALL)
 """Like `INSIDE`, but within double quotes or `${…}`, where a single quote may be literal."""
+EMPTY_BACKTICKS: Final = re.compile(r"(?:``)++")
+"""Matches empty expansions in a row: one by one, each would cost as much as one with a command."""
 BACKTICKS: Final = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
 UNCERTAIN: Final = re.compile(r"""[}"\\$`]""")
 CLOSES: Final = {"$(": ")", "(": ")", "${": "}", '"': '"'}
@@ -61,12 +63,12 @@ def _is_plain(text: str, at: int) -> bool:
 
 
 def backtick_end(text: str, start: int) -> int:
-    """The end of the backtick expansion that begins at ``start``.
+    """The end of the backtick expansion that begins at ``start``, or of several empty ones in a row.
 
     Raises:
         ShellSyntaxError: it is not closed.
     """
-    found = BACKTICKS.match(text, start)
+    found = EMPTY_BACKTICKS.match(text, start) or BACKTICKS.match(text, start)
     if found is None:
         raise ShellSyntaxError(f"the backtick at character {start + 1} is not closed; close it")
     return found.end()
