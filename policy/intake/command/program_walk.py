@@ -152,7 +152,13 @@ class _ProgramWalk(Struct):
             elif program == "env" or is_assignment:
                 is_passed, found = self._pass_variables(program)
             else:
-                return other_program(self.words, self.places, at) or self._listed_program(program)
+                found = other_program(self.words, self.places, at)
+                if found is None and (
+                    program in PROCESS_MANAGERS or (program in TASK_RUNNERS and not self.context.depth)
+                ):
+                    why = f"{quoted(program)} starts what a file lists, which is not read"
+                    return UnreadableCommand(why, self.places[at])
+                return found
             if not is_passed:
                 return found
         return None
@@ -161,14 +167,6 @@ class _ProgramWalk(Struct):
         """Whether the program at a position is not known; brackets may be those of a package: `uvx vllm[audio]`."""
         word = self.words[at]
         return is_unknown(word) or (type(word) is Pattern and not (at and PACKAGE.fullmatch(word)))
-
-    def _listed_program(self, program: str) -> UnreadableCommand | None:
-        """Why it is not known what a program starts that reads it from a file; None for any other program."""
-        if program in PROCESS_MANAGERS or (program in TASK_RUNNERS and not self.context.depth):
-            return UnreadableCommand(
-                f"{quoted(program)} starts what a file lists, which is not read", self.places[self.at]
-            )
-        return None
 
     def _python(self) -> ServerCommand | UnreadableCommand | None:
         """The server that Python starts, whose options and file count as programs."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 MAX_STEPS: Final = 30
-PATH: Final = re.compile(r"[A-Za-z0-9_-]+(?:\[[0-9]{1,4}\])*(?:\.[A-Za-z0-9_-]+(?:\[[0-9]{1,4}\])*)*", re.ASCII)
-STEP: Final = re.compile(r"([A-Za-z0-9_-]+)(?=[.\[]|\Z)|\[([0-9]+)\]", re.ASCII)
+PATH: Final = re.compile(r"[A-Za-z0-9_-]++(?:\[[0-9]{1,4}\])*+(?:\.[A-Za-z0-9_-]++(?:\[[0-9]{1,4}\])*+)*+", re.ASCII)
+STEP: Final = re.compile(r"([A-Za-z0-9_-]++)|\[([0-9]++)\]", re.ASCII)
 UNCERTAIN: Final = re.compile(r"[,\\{}$]")
 """Matches what separates, escapes or begins a list in Helm, or is replaced before Helm reads it."""
 INTEGER: Final = re.compile(r"0|[+-]?[1-9][0-9]{0,17}|[+-]0[0-9]{0,17}", re.ASCII)

@@ -27,7 +27,6 @@ ESCAPE: Final = re.compile(
     r"|\\u(?!0000)(?P<short>[0-9A-Fa-f]{4})"
     r"|\\U(?!0{8}|0000[dD][89A-Fa-f])(?P<long>00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})"
 )
-SURROGATE: Final = re.compile("[\ud800-\udfff]")
 CHARACTERS: Final = {"n": "\n", "t": "\t", "s": " ", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 PLAIN: Final = {
     "": re.compile(r"""[^\\'" \t\n\r]++"""),
@@ -163,6 +162,7 @@ def _unescaped(escape: re.Match[str]) -> str:
         return CHARACTERS.get(escape["char"], escape["char"])
     code = escape["short"] or escape["long"]
     if code is not None:
-        return SURROGATE.sub("\ufffd", chr(int(code, 16)))
+        char = chr(int(code, 16))
+        return "\ufffd" if "\ud800" <= char <= "\udfff" else char
     codes = escape["bytes"].split("\\")[1:]
     return bytes(int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in codes).decode("utf-8", "replace")
