@@ -281,6 +281,12 @@ MODEL_MADE = "may make the folder `/models/q`, and vLLM loads it instead of that
 MODEL_CHANGED = "may change the files of the folder `/models/q` before vLLM loads them"
 
 
+def test_any_model_may_be_changed_by_a_command_that_writes_in_too_many_folders() -> None:
+    few, many = (" ".join(f"/n{number}/{'a/' * 480}x" for number in range(count)) for count in (1, 9))
+    assert doubts(f"touch {few}; vllm serve /models/q") == []
+    assert doubts(f"touch {many}; vllm serve /models/q") == [f"`touch` {MODEL_CHANGED}"]
+
+
 @pytest.mark.parametrize(
     ("command", "doubt"),
     [

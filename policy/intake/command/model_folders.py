@@ -40,6 +40,10 @@ BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|sk
 """Matches the beginning of a flag that takes no value, so that a word after it is the model."""
 
 
+MAX_CHANGED: Final = 4096
+"""How many folders with written paths are kept; with more, any model may be changed."""
+
+
 class ChangedModels(Struct):
     """What the commands of a script so far may have changed of the folders of models; all paths are resolved."""
 
@@ -49,6 +53,8 @@ class ChangedModels(Struct):
     """The folders in which commands may write at any depth what they do not name, with the programs."""
     _changed: dict[str, str] = {}
     """The folders above the paths that commands may write, with the programs."""
+    _many: str | None = None
+    """The program that may write a path above which there are too many of these folders."""
 
     def make(self, program: str, path: str) -> None:
         """Note that a program may make a folder or a file."""
@@ -64,6 +70,9 @@ class ChangedModels(Struct):
         """Note that a program may write a path, and so change the folders above it."""
         folder = path.rpartition("/")[0]
         while folder and folder not in self._changed:
+            if len(self._changed) == MAX_CHANGED:
+                self._many = self._many or program
+                return
             self._changed[folder] = program
             folder = folder.rpartition("/")[0]
 
@@ -80,7 +89,7 @@ class ChangedModels(Struct):
             if is_model in found or len(path) > MAX_PATH:
                 continue
             maker = self._made.get(path) or self._filler(name, path)
-            changer = maker or (self._changed if is_model else written).get(path)
+            changer = maker or (self._changed if is_model else written).get(path) or (self._many if is_model else None)
             if changer is None:
                 continue
             found.add(is_model)
