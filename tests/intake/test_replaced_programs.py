@@ -270,6 +270,7 @@ def test_a_folder_with_the_name_of_the_model_may_be_another_model(command: str, 
         *(f"huggingface-cli download {MODEL}", f"hf download --token x {MODEL} --local-dir /x", f"ls {MODEL}"),
         *(f"hf download {MODEL} --local-dir {MODEL}", f"git clone https://huggingface.co/{MODEL} {MODEL}"),
         *(f"cp -r /models/{MODEL} {MODEL}", f"cp -r {MODEL} /x", f"rm -rf {MODEL}", f"x --model {MODEL}"),
+        *("conda create -n Qwen python=3.10", "conda activate Qwen"),
         *(f"modelscope download --model={MODEL}", f"x --hf-repo={MODEL}", f"cd /x; cp -r /y {MODEL}; cd /z"),
     ],
 )

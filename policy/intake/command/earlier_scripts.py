@@ -15,6 +15,7 @@ from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.installation import INSTALLS, SOURCING
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.program_walk import server_of
+from policy.intake.command.programs import CONDA
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles, only_reads
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_context import ScriptContext
@@ -33,7 +34,6 @@ STARTUP: Final = re.compile(
     r"(?:^|/)\.(?:bash(?:rc|_profile|_login|_aliases)|profile)\Z|/etc/(?:profile|bash\.bashrc|bashrc|environment)"
 )
 """Matches a file that an interactive or login shell reads before its script."""
-CONDA: Final = frozenset({"conda", "mamba", "micromamba"})
 
 
 class EarlierEffects(Struct, frozen=True):

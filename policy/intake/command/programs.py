@@ -63,7 +63,8 @@ SYSTEM_MANAGERS: Final = frozenset(
     }
 )
 """Package managers of operating systems: none has vLLM, but packages may be named like a shell or installer."""
-RUNNERS: Final = frozenset({"uv", "uvx", "pipx", "poetry", "conda", "mamba", "micromamba", "pixi"})
+CONDA: Final = frozenset({"conda", "mamba", "micromamba"})
+RUNNERS: Final = CONDA | {"uv", "uvx", "pipx", "poetry", "pixi"}
 """Programs that may run vLLM from a separate environment."""
 
 COPY_PROGRAMS: Final = frozenset({"cat", "cp", "dd", "install", "link", "ln", "mv", "rsync", "scp", "tar", "tee"})

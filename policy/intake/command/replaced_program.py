@@ -24,7 +24,7 @@ from policy.intake.command.filled_folders import (
 from policy.intake.command.model_folders import REMOVERS, ChangedModels, filled_by, made_folders, paths_in
 from policy.intake.command.paths import MAX_PATH, joined
 from policy.intake.command.pip_command import PIP_NAME
-from policy.intake.command.programs import PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
+from policy.intake.command.programs import CONDA, PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -157,8 +157,8 @@ class ReplacedFiles(Struct):
                 if self._is_configuration or CONFIGURATION.search(" ".join((f"/{self._end}", *named))) is not None:
                     self.configures = True
         if targets:
-            is_pip = names_packages and any(map(_is_pip, words[: at + 3]))
-            self._change_models(program, [] if is_reader or is_pip else arguments, filled, command.outputs)
+            names_others = names_packages and any(map(_names_no_paths, words[: at + 3])) and "run" not in arguments[:1]
+            self._change_models(program, [] if is_reader or names_others else arguments, filled, command.outputs)
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
         if program in REPLACERS and not is_changed:
             is_changed = any(INTERPRETER.search(self._resolved(target)) is not None for target in targets)
@@ -316,11 +316,14 @@ class ReplacedFiles(Struct):
 
 
 def _is_installer(word: str) -> bool:
-    return basename(word) in RUNNERS or _is_pip(word)
+    name = basename(word)
+    return name in RUNNERS or PIP_NAME.fullmatch(name) is not None
 
 
-def _is_pip(word: str) -> bool:
-    return PIP_NAME.fullmatch(basename(word)) is not None
+def _names_no_paths(word: str) -> bool:
+    """Whether a program's words name packages and environments: pip, and conda without `run`."""
+    name = basename(word)
+    return name in CONDA or PIP_NAME.fullmatch(name) is not None
 
 
 def only_reads(program: str, arguments: Sequence[str]) -> bool:
