@@ -563,10 +563,10 @@ def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
 
 
 WITHOUT_EFFECT: list[tuple[list[str], str]] = [
-    (["env", "-i", "vllm", "serve"], "command[1]"),
+    (["env", "-i", "/usr/local/bin/vllm", "serve"], "command[1]"),
     (["env", "-u", VARIABLE, "vllm", "serve"], "command[1]"),
     (["sh", "-c", f'unset {VARIABLE}; exec vllm serve "$@"', "sh"], "command[2]"),
-    (["sh", "-c", 'exec env - vllm serve "$@"', "sh"], "command[2]"),
+    (["sh", "-c", 'exec env - /usr/local/bin/vllm serve "$@"', "sh"], "command[2]"),
 ]
 
 
