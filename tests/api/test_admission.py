@@ -562,11 +562,12 @@ def test_a_variable_with_an_unknown_value_is_denied_if_undecided_objects_are(
         assert name or "the value of `VLLM_USE_V2_MODEL_RUNNER` is not known here" in " ".join(warned["warnings"])
 
 
+VLLM = "/usr/local/bin/vllm"
 WITHOUT_EFFECT: list[tuple[list[str], str]] = [
-    (["env", "-i", "/usr/local/bin/vllm", "serve"], "command[1]"),
-    (["env", "-u", VARIABLE, "vllm", "serve"], "command[1]"),
-    (["sh", "-c", f'unset {VARIABLE}; exec vllm serve "$@"', "sh"], "command[2]"),
-    (["sh", "-c", 'exec env - /usr/local/bin/vllm serve "$@"', "sh"], "command[2]"),
+    (["env", "-i", VLLM, "serve"], "command[1]"),
+    (["env", "-u", VARIABLE, VLLM, "serve"], "command[1]"),
+    (["sh", "-c", f'unset {VARIABLE}; exec {VLLM} serve "$@"', "sh"], "command[2]"),
+    (["sh", "-c", f'exec env - {VLLM} serve "$@"', "sh"], "command[2]"),
 ]
 
 
@@ -598,9 +599,9 @@ def test_a_command_that_clears_the_needed_variable_is_denied_if_undecided_object
             for each in (client, closed):
                 assert reviewed(each, command, path=MUTATE).keys() == {"uid", "allowed"}
                 assert reviewed(each, command, TO_V1, path=MUTATE).keys() == {"uid", "allowed"}
-            remedied = [word.replace("vllm serve", f"env {VARIABLE}=0 vllm serve") for word in command]
-            if "vllm" in command:
-                remedied[command.index("vllm") :] = ["env", f"{VARIABLE}=0", "vllm", "serve"]
+            remedied = [word.replace(f"{VLLM} serve", f"env {VARIABLE}=0 {VLLM} serve") for word in command]
+            if VLLM in command:
+                remedied[command.index(VLLM) :] = ["env", f"{VARIABLE}=0", VLLM, "serve"]
             for each in (client, closed):
                 assert reviewed(each, remedied).keys() == {"uid", "allowed", "auditAnnotations"}
 
