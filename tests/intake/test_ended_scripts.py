@@ -327,3 +327,25 @@ def test_what_keeps_a_branch_or_loop_from_running_is_named(script: str, what: st
 )
 def test_a_branch_or_loop_that_may_run_starts_the_server(script: str) -> None:
     assert read(script.replace("SERVE", "vllm serve a/b"))[0] == ["a/b"]
+
+
+WITHOUT_PIPEFAIL = "a `sh` such as dash has no option `pipefail`, and ends the script there"
+
+
+@pytest.mark.parametrize(
+    ("words", "doubts"),
+    [
+        (["sh", "-c", "set -euo pipefail; exec vllm serve a/b"], [WITHOUT_PIPEFAIL]),
+        (["/bin/dash", "-c", "set -e\nset -o pipefail\nvllm serve a/b"], [WITHOUT_PIPEFAIL]),
+        (["sh", "-c", "set +o pipefail; vllm serve a/b"], [WITHOUT_PIPEFAIL]),
+        (["/bin/sh", "-euo", "pipefail", "-c", "vllm serve a/b"], [WITHOUT_PIPEFAIL]),
+        (["sh", "-o", "pipefail", "-c", "set -o pipefail; vllm serve a/b"], [WITHOUT_PIPEFAIL]),
+        (["bash", "-c", "sh -c 'set -o pipefail; vllm serve a/b'"], [WITHOUT_PIPEFAIL]),
+        (["sh", "-c", "set -eu; vllm serve a/b"], []),
+        (["sh", "-c", "bash -c 'set -o pipefail; vllm serve a/b'"], []),
+        (["bash", "-euo", "pipefail", "-c", "set -o pipefail; vllm serve a/b"], []),
+    ],
+)
+def test_a_shell_that_may_not_have_pipefail_may_end_the_script(words: list[str], doubts: list[str]) -> None:
+    found = read_command(words, ["a"] * len(words), {}, [], "")
+    assert (found.words, found.doubts) == (["a/b"], doubts)

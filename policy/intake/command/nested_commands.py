@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
-from policy.intake.command.shell_options import shell_options, startup_doubt, startup_text
+from policy.intake.command.shell_options import WITHOUT_PIPEFAIL, shell_options, startup_doubt, startup_text
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -84,6 +84,8 @@ def server_of_shell(
         found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
+        elif isinstance(found, ServerCommand) and options.has_pipefail and not is_bash:
+            found.doubts[:] = dict.fromkeys([*found.doubts, WITHOUT_PIPEFAIL])
         if found is None and doubt and (named := startup_text(env)):
             why = f"the variable `{named}` names vLLM's server, and {quoted(words[start])} may evaluate it"
             return UnreadableCommand(why, places[start], names_vllm=True)

@@ -24,6 +24,7 @@ from policy.intake.command.builtin_tables import (
 )
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_variables import NAME, ScriptVariables
+from policy.intake.command.shell_options import WITHOUT_PIPEFAIL
 from policy.intake.command.words import is_uncertain
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ class ShellBuiltins(Struct):
             if "u" in letters or option == "nounset":
                 self.variables.refuses_unset = word[0] == "-"
             if option == "pipefail":
+                if not self.script.is_bash:
+                    self.script.doubt_all(WITHOUT_PIPEFAIL)
                 self.flow.has_pipefail = word[0] == "-" and not self.flow.is_conditional
             if "a" in letters or option == "allexport":
                 if self.flow.is_conditional:

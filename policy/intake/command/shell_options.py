@@ -42,6 +42,9 @@ FUNCTION_PREFIX: Final = "BASH_FUNC_"
 """The prefix of the variables with exported functions."""
 
 
+WITHOUT_PIPEFAIL: Final = "a `sh` such as dash has no option `pipefail`, and ends the script there"
+
+
 class ShellOptions(Struct, frozen=True, gc=False):
     """The options of a shell. ``end`` is the position after them, which is the script's if ``has_script``.
 
