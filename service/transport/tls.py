@@ -65,6 +65,7 @@ class Certificate:
         return file_states(self._cert, self._key, self._authorities)
 
     def _build_context(self) -> ssl.SSLContext:
+        _require_files(self._cert, self._key, self._authorities)
         context = self._make_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._authorities is not None:
@@ -96,15 +97,20 @@ def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | Non
     """Load the certificate and the trusted authorities into a context, without asking for a key's password.
 
     Raises:
-        ssl.SSLError, OSError: a file cannot be read or is invalid; only a file is opened, as a pipe may never end.
+        ssl.SSLError, OSError: a file cannot be read or is invalid.
     """
-    for path in filter(None, (cert, key, authorities)):
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise NotAFile(f"{path}: expected a file, got {kind_of(mode)}")
+    _require_files(cert, key, authorities)
     context.load_cert_chain(cert, key, lambda: "")
     if authorities is not None:
         context.load_verify_locations(authorities)
+
+
+def _require_files(*paths: Path | None) -> None:
+    """Raise OSError unless all paths are files: reading a pipe may never end, and would stop the whole process."""
+    for path in filter(None, paths):
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise NotAFile(f"{path}: expected a file, got {kind_of(mode)}")
 
 
 def tls_context(config: Config, make_context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
