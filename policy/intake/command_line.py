@@ -79,8 +79,8 @@ class Container(Struct, frozen=True):
     there may be variables whose names the manifest does not show. ``notes`` are warnings for the user. ``doubts`` says
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
     words. ``faults`` are those of an object that cannot be read, for which it then stands. ``secrets`` has the values
-    that the manifest gives to names of secrets in another way than by ``env``. ``mounts`` has the mounts
-    that may have a model, and ``folder`` the working folder; it is empty if it is not known.
+    that the manifest gives to names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the
+    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not known.
     """
 
     path: str

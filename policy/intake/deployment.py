@@ -127,8 +127,8 @@ class Deployment(Struct, frozen=True):
     ``image_env`` has the variables that the image sets. ``platform_doubt`` says why the platform of the manifest may be
     another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
     ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has values that the manifest gives to
-    names of secrets in another way than by ``env``. ``mounts`` has the mounts
-    that may have a model, and ``folder`` the working folder; it is empty if it is not known.
+    names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the mounts that may have a
+    model, and ``folder`` the working folder; it is empty if it is not known.
     """
 
     args: list[str] | str

@@ -40,9 +40,8 @@ STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "PS4", "S
 """The variables that make bash read a file, change its options, or expand text while it runs a script."""
 FUNCTION_PREFIX: Final = "BASH_FUNC_"
 """The prefix of the variables with exported functions."""
-
-
 WITHOUT_PIPEFAIL: Final = "a `sh` such as dash has no option `pipefail`, and ends the script there"
+"""The doubt about a script that sets this option in a shell that may not be bash."""
 
 
 class ShellOptions(Struct, frozen=True, gc=False):

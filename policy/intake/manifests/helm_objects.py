@@ -154,7 +154,7 @@ class _Release:
         field: str,
         place: ManifestNode,
     ) -> None:
-        """Read values with assignments, those of a ``field`` at ``place``; a text is one that cannot be read."""
+        """Read values with assignments, those of a ``field`` at ``place``; a name alone is one that is not set."""
         count = len(self.reader.containers)
         overrides = self._overrides | overrides
         legible = [each for each in assignments if isinstance(each, Assignment)]
@@ -222,7 +222,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(parameters: object) -> list[Assignment | str]:
-    """The parameters of a source of Argo CD; the name of one that is not read."""
+    """The parameters of a source of Argo CD; one without a name and a value as strings is given by its name alone."""
     found: list[Assignment | str] = []
     for each in parameters if isinstance(parameters, list) else []:
         name = each.get("name") if isinstance(each, dict) else None
@@ -235,7 +235,10 @@ def _parameters(parameters: object) -> list[Assignment | str]:
 
 
 def _set(given: object) -> list[Assignment | str]:
-    """The entries of `set`, in which a text is no number; the name of one that is not read."""
+    """The entries of `set`: a string stays a string, unless it is `true`, `false` or `null`.
+
+    An entry that is neither a string nor a whole number is given by its name alone.
+    """
     found: list[Assignment | str] = []
     for name, value in given.items() if isinstance(given, dict) else []:
         is_text = isinstance(value, str) and value.lower() not in WORDS

@@ -3,8 +3,8 @@
 Parses ``run`` as a bash script with the variables of ``envs``, and takes vLLM's version from the last certain
 ``pip install vllm==`` in ``setup``, which is also a bash script. If the last installation there is uncertain, another
 vLLM may run. What else ``setup`` may change makes the start uncertain; SkyPilot runs ``run`` by ``bash -i``, after
-``source ~/.bashrc``. Of the variables that SkyPilot sets on each node,
-the number of GPUs is that of `resources`; the others are unknown.
+``source ~/.bashrc``. Of the variables that SkyPilot sets on each node, the number of GPUs is that of `resources`; the
+others are unknown.
 """
 
 from __future__ import annotations
