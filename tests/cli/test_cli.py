@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -438,6 +439,7 @@ def test_unreadable_input_exits_with_2_and_a_message_on_standard_error(
     text: str | bytes,
     message: str,
 ) -> None:
+    gc.collect()  # what other tests left is not finalized within the deep calls of a reader, where no call is left
     monkeypatch.setattr("policy.cli.requests.MAX_VALUES", 10_000)  # a million take many seconds to read
     monkeypatch.setattr("policy.cli.requests.MAX_JSON_VALUES", 200_000)
     file = tmp_path / "in"
