@@ -13,6 +13,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from policy.escaping import escape_line
+
 STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
     "asctime",
@@ -39,7 +41,7 @@ class JsonFormatter(logging.Formatter):
         document |= {name: value for name, value in vars(record).items() if name not in STANDARD_FIELDS}
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=False, default=str)
+        return escape_line(json.dumps(document, ensure_ascii=False, default=str))
 
 
 class TextFormatter(logging.Formatter):

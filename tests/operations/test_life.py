@@ -414,14 +414,15 @@ def test_forms_with_an_invalid_boundary_are_logged_as_json_only(serve: Callable[
 
 
 @pytest.mark.parametrize("prepare", ["dictConfig(configuration('json'))", "bound_process()"])
-def test_messages_of_libraries_are_lines_of_json(prepare: str) -> None:
+def test_messages_of_libraries_are_printable_lines_of_json(prepare: str) -> None:
     imports = "import logging; from logging.config import dictConfig; "
     imports += "from service.telemetry.logging import configuration; from service.jobs.process import bound_process"
     code = (
-        f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); log.warning('a "
-        "warning')"
+        f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); "
+        "log.warning('a\\u202e\\x9b warning')"
     )
     env = environment(RUNNER_POLICY_LOG_FORMAT="json")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     found = json.loads(done.stderr)
-    assert (found["level"], found["logger"], found["message"]) == ("warning", "library", "a warning")
+    assert (found["level"], found["logger"], found["message"]) == ("warning", "library", "a\u202e\x9b warning")
+    assert done.stderr.removesuffix("\n").isprintable()
