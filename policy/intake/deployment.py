@@ -152,6 +152,12 @@ class Deployment(Struct, frozen=True):
     mounts: tuple[str, ...] = ()
     folder: str = ""
 
+    @property
+    def text_length(self) -> int:
+        """The length of the arguments, variables and files together; any of them may be a script."""
+        args = len(self.args) if isinstance(self.args, str) else sum(map(len, self.args))
+        return args + sum(len(text or "") for text in self.env.values()) + sum(map(len, self.files.values()))
+
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:
     """Parse a deployment, and append its faults to ``faults``."""

@@ -58,9 +58,13 @@ MAX_CACHED: Final = 8192
 MAX_INLINE: Final = 16 << 10
 """The largest body decided in the event loop, in bytes, for one decision on stated facts."""
 MAX_INLINE_DEPLOYMENT: Final = 4 << 10
-"""The same for a deployment: the slowest one of 16 KiB that was found took 55 ms on a busy machine.
+"""The same for a deployment."""
+MAX_INLINE_TEXT: Final = 2 << 10
+"""The most characters of a deployment's arguments, variables and files together, which may be scripts.
 
-Anything larger, and anything that asks for more, goes to a worker process."""
+The slowest script of this length that was found takes 16 ms; one of 4 KiB takes 32 ms. Anything larger, and anything
+that asks for more, goes to a worker process.
+"""
 
 
 @cache
@@ -249,9 +253,11 @@ class Answers:
         request = decode_fast(body, releases) or read_request_or_manifest(decode(body), releases)
         if isinstance(request, Manifest):
             return None
-        if request.deployment is not None and (request.explain or len(body) > MAX_INLINE_DEPLOYMENT):
-            return None
-        return request
+        deployment = request.deployment
+        if deployment is None:
+            return request
+        is_small = len(body) <= MAX_INLINE_DEPLOYMENT and deployment.text_length <= MAX_INLINE_TEXT
+        return request if is_small and not request.explain else None
 
     def line(
         self, body: bytes | PolicyError, context: RequestContext, evaluation: FullEvaluation | None = None

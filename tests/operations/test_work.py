@@ -150,6 +150,27 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
         )
 
 
+SCRIPT: Final = f"{'true;' * 410} vllm serve m"
+SIZES: Final[tuple[tuple[dict[str, Any], bool], ...]] = (
+    ({"args": ["--model", "m"]}, True),
+    ({"args": ["--model", "m"], "model_configs": {"m": {**CONFIG, "x": "y" * 3500}}}, True),
+    ({"args": ["--model", "m"], "model_configs": {"m": {**CONFIG, "x": "y" * 4096}}}, False),
+    ({"args": ["bash", "-c", SCRIPT[200:]]}, True),
+    ({"args": ["bash", "-c", SCRIPT]}, False),
+    ({"args": SCRIPT}, False),
+    ({"args": ["bash", "-c", "$RUN"], "env": {"RUN": SCRIPT}}, False),
+    ({"args": ["bash", "/run.sh"], "files": {"/run.sh": SCRIPT}}, False),
+)
+"""Deployments, and whether the event loop decides them."""
+
+
+def test_the_event_loop_decides_deployments_without_long_texts() -> None:
+    answers = local_state().answers
+    context = RequestContext("v1/decisions", "somebody", 0)
+    bodies = [json.dumps({"deployment": {"model_configs": {"m": CONFIG}, **members}}).encode() for members, _ in SIZES]
+    assert [answers.decision(body, context) is not None for body in bodies] == [is_small for _, is_small in SIZES]
+
+
 def test_a_process_without_the_rules_has_no_result() -> None:
     served = local_state()
     job = Job(
