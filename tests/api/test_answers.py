@@ -25,6 +25,7 @@ from service.recorder import Recorder
 from service.reload.reload import Published
 from service.request_context import RequestContext
 from service.settings import Settings
+from service.state.answers import GROUP as GROUPED
 from service.state.answers import Answers
 from service.telemetry.metrics import Metrics
 
@@ -159,6 +160,31 @@ def test_an_evaluation_that_fails_fails_only_its_own_request(tmp_path: Path, mon
         return [answer.status_code for answer in await asyncio.gather(*posts)]
 
     assert served(app, ask) == [200, 503, 200]
+
+
+def test_each_of_many_concurrent_requests_gets_its_own_decision(tmp_path: Path) -> None:
+    app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
+
+    async def ask(client: httpx.AsyncClient) -> list[Any]:
+        async def post(number: int) -> Any:
+            for _ in range(number % 4):  # they arrive in several turns of the event loop
+                await asyncio.sleep(0)
+            facts = {
+                "model_config": {
+                    "architectures": ["Qwen3ForCausalLM"],
+                    "runner_type": ("generate", "pooling")[number % 2],
+                }
+            }
+            answer = await client.post("/v1/decisions", json={"facts": facts, "request_id": str(number)})
+            return answer.json()
+
+        return await asyncio.gather(*map(post, range(3 * GROUPED)))
+
+    answers = served(app, ask)
+    assert [answer["request_id"] for answer in answers] == [str(number) for number in range(3 * GROUPED)]
+    alike = [{**answer, "decision_id": None, "request_id": None} for answer in answers]
+    assert alike == [alike[0], alike[1]] * (len(alike) // 2)
+    assert alike[0] != alike[1]
 
 
 def test_no_decision_of_the_day_before_is_cached(policy: Policy, clock: Callable[[datetime], None]) -> None:
