@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from starlette.types import Send
+
     from policy.decision.evaluation import EncodedDecision
     from policy.request.request import Request
     from service.log.record import LogEntry
@@ -35,6 +37,9 @@ class RequestConnection(Protocol):
     @property
     def response_chunked(self) -> bool:
         """Whether the started response has no announced length."""
+
+    def respond(self, send: Send, head: bytes, body: bytes) -> bool:
+        """Send a response with status 200 in one step; return whether it was sent, or has to be sent as messages."""
 
     def abort(self) -> None:
         """Close the connection in the middle of a response."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import current_task
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policy.errors import PolicyError
 from service.api.endpoint import FAILED, MAX_TURN, Endpoint
@@ -21,12 +21,23 @@ from service.problems import VARY
 from service.request_context import RequestContext
 from service.state.answers import GROUP
 from service.transport.disconnection import connection_of
+from service.transport.response_writer import head_of
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from service.state.answers import Answers
     from service.state.state import ServiceState
+
+HEAD: Final = head_of([(b"content-type", JSON), (b"content-length", b"%d"), VARY])
+"""The headers of a decision, as lines."""
+
+
+async def send_messages(send: Send, answer: bytes) -> None:
+    """Send a decision as messages."""
+    headers = [(b"content-type", JSON), (b"content-length", b"%d" % len(answer)), VARY]
+    await send({"type": "http.response.start", "status": OK, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
 
 
 class DecisionBatcher:
@@ -130,14 +141,8 @@ class DecisionEndpoint(Endpoint):
             if context.waiting is not None:
                 await context.wait_recorded()
             service.metrics.latencies.append(perf_counter_ns() - began)
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": OK,
-                    "headers": [(b"content-type", JSON), (b"content-length", b"%d" % len(answer)), VARY],
-                }
-            )
-            await send({"type": "http.response.body", "body": answer})
+            if connection is None or not connection.respond(send, HEAD % len(answer), answer):
+                await send_messages(send, answer)
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             reading.pop(task, None)

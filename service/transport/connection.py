@@ -19,12 +19,13 @@ from service.documents.accept import headers_of
 from service.transport.disconnection import CONNECTION
 from service.transport.flow_control import Flow
 from service.transport.rejections import head_too_large, reject_requests
-from service.transport.response_writer import ResponseWriter
+from service.transport.response_writer import MAX_JOINED, OK, ResponseWriter, head_of
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from starlette.types import Send
     from uvicorn import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -150,6 +151,32 @@ class Connection(HttpToolsProtocol):
     def response_chunked(self) -> bool:
         """Whether that response has no announced length."""
         return self.answering is not None and bool(self.answering.chunked_encoding)
+
+    def respond(self, send: Send, head: bytes, body: bytes) -> bool:
+        """Send a response with status 200 that ``send`` would send, given the lines of its headers, in one step.
+
+        Return whether it was sent. It is not if the connection ends with it, the client reads too slowly, or ``send``
+        is not uvicorn's own but one that sees what is sent: then the response has to be sent as messages. uvicorn
+        checks, copies and counts each header and part of a response; this saves 6 of 88 µs of processor time for a
+        request where all differ.
+        """
+        cycle = self.answering
+        if (
+            cycle is None
+            or send != cycle.send
+            or not cycle.keep_alive
+            or cycle.disconnected
+            or cycle.response_started
+            or self.flow.write_paused
+            or len(body) > MAX_JOINED
+        ):
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = cycle.chunked_encoding = False
+        self.writer.write_whole(b"%b%b%b\r\n%b" % (OK, head_of(cycle.default_headers), head, body))
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def abort(self) -> None:
         """Close the connection in the middle of a response; what is not sent yet is dropped."""

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 MAX_JOINED: Final = 65_536
 """Bytes of a body that are copied to follow the head; before a larger one the head is written by itself."""
+OK: Final = STATUS_LINE[200]
+
+
+def head_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Headers as the lines of a response's head, without the empty line at its end."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 class ResponseWriter:
@@ -44,6 +53,11 @@ class ResponseWriter:
             else:
                 self._write(self._head)
             self._head = b""
+        self._write(data)
+
+    def write_whole(self, data: bytes) -> None:
+        """Write a whole response."""
+        self.starting = None
         self._write(data)
 
     def is_closing(self) -> bool:

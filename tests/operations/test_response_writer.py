@@ -10,10 +10,11 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from service.transport.connection import Connection
-from service.transport.response_writer import MAX_JOINED
+from service.transport.disconnection import connection_of
+from service.transport.response_writer import MAX_JOINED, head_of
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 SMALL, LARGE = b"x" * 10, b"x" * (MAX_JOINED + 1)
@@ -57,11 +58,20 @@ def written(request: bytes, headers: list[tuple[bytes, bytes]], *bodies: bytes, 
         for number, body in enumerate(bodies, 1):
             await send({"type": "http.response.body", "body": body, "more_body": number < len(bodies)})
 
+    return written_by(app, request)
+
+
+def written_by(app: ASGIApp, request: bytes, date: bytes = b"") -> list[bytes]:
+    """What an application writes; with ``date`` the server adds this header."""
+
     async def run() -> list[bytes]:
-        config = Config(app, http=Connection, interface="asgi3", ws="none", lifespan="off", log_level="critical")
+        served: Any = app  # uvicorn's and Starlette's ASGI types differ
+        config = Config(served, http=Connection, interface="asgi3", ws="none", lifespan="off", log_level="critical")
         config.load()
         transport = Transport()
-        connection = Connection(config, ServerState(), {})
+        state = ServerState()
+        state.default_headers = [(b"date", date)] if date else []
+        connection = Connection(config, state, {})
         connection.connection_made(transport)
         connection.data_received(request)
         while connection.tasks:
@@ -106,3 +116,56 @@ def test_the_head_of_a_stream_is_written_at_once() -> None:
 
 def test_a_head_whose_body_is_never_sent_is_written_before_the_connection_closes() -> None:
     assert written(GET, length(SMALL), fails=True) == [SIZED % 10]
+
+
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+OLD = POST.replace(b"HTTP/1.1", b"HTTP/1.0")
+LAST = POST.replace(b"\r\nContent", b"\r\nConnection: close\r\nContent")
+
+
+@pytest.mark.parametrize(
+    ("request_", "body", "steps"),
+    [
+        (POST, SMALL, [True]),
+        (POST, b"", [True]),
+        (POST, LARGE, [False]),
+        (POST + POST, SMALL, [True, True]),
+        (EXPECTS, SMALL, [True]),
+        (OLD, SMALL, [False]),
+        (LAST, SMALL, [False]),
+    ],
+    ids=["small", "empty", "large", "pipelined", "100-continue", "HTTP/1.0", "close"],
+)
+@pytest.mark.parametrize("is_watched", [False, True], ids=["plain", "watched"])
+def test_a_response_in_one_step_is_the_same_bytes_as_one_of_messages(
+    request_: bytes, body: bytes, steps: list[bool], *, is_watched: bool
+) -> None:
+    headers = [(b"content-type", b"text/plain"), *length(body)]
+    taken: list[bool] = []
+    seen: list[Message] = []
+
+    def app(*, in_one_step: bool) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            async def watched(message: Message) -> None:
+                seen.append(message)
+                await send(message)
+
+            sends = watched if is_watched else send
+            await receive()
+            connection = connection_of(scope)
+            assert connection is not None
+            if in_one_step:
+                taken.append(connection.respond(sends, head_of(headers), body))
+                if taken[-1]:
+                    assert connection.response_started
+                    return
+            await sends({"type": "http.response.start", "status": 200, "headers": headers})
+            await sends({"type": "http.response.body", "body": body})
+
+        return answer
+
+    messages = written_by(app(in_one_step=False), request_, b"today")
+    assert written_by(app(in_one_step=True), request_, b"today") == messages
+    assert b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-type: text/plain\r\n" in messages[-1 if body is not LARGE else 0]
+    assert taken == ([False] * len(steps) if is_watched else steps)
+    assert len(seen) == (4 * len(steps) if is_watched else 0)
