@@ -14,6 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tables import table
 
 from policy.engine.compiler import fnv1a
 from policy.facts.vocabulary import FACTS, MAX_INTEGER, VOCABULARY, Fact, FactKind
@@ -69,7 +70,7 @@ SURROGATE = "not JSON: half of a surrogate pair (byte {}); YAML is read with `co
 LARGE = "not JSON: a number that is too large (byte {}); YAML is read with `content-type: application/yaml`"
 
 
-@pytest.mark.parametrize(
+@table(
     ("good", "bad", "expected_message"),
     [
         (b"", b"", EMPTY),
@@ -99,7 +100,7 @@ LARGE = "not JSON: a number that is too large (byte {}); YAML is read with `cont
     ],
     ids=lambda value: repr(value[:60]),
 )
-@pytest.mark.parametrize("path", ENDPOINTS)
+@table("path", ENDPOINTS)
 def test_a_body_that_cannot_be_read_is_a_400_with_reason_and_position(
     client: httpx.Client, path: str, good: bytes, bad: bytes, expected_message: str
 ) -> None:
@@ -110,7 +111,7 @@ def test_a_body_that_cannot_be_read_is_a_400_with_reason_and_position(
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("good", "bad"),
     [
         (b"", '{"facts": {}}'.encode("utf-16")),
@@ -156,7 +157,7 @@ def test_a_body_that_cannot_be_read_is_a_400_with_reason_and_position(
     ],
     ids=lambda value: repr(value[:60]),
 )
-@pytest.mark.parametrize("path", ENDPOINTS)
+@table("path", ENDPOINTS)
 def test_invalid_json_is_a_400_that_names_the_byte(client: httpx.Client, path: str, good: bytes, bad: bytes) -> None:
     status, kind, ((pointer, message),) = problem_of(client.post(path, content=good + bad))
     place = re.search(r"^not JSON: .+ \(byte (\d+)\).*; YAML is read with `content-type: application/yaml`$", message)
@@ -172,8 +173,8 @@ def nested(depth: int, opened: str, closed: str, core: str = "") -> bytes:
     return (opened * depth + core + closed * depth).encode()
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize(
+@table("path", ENDPOINTS)
+@table(
     "body",
     [
         nested(100_000, "[", ""),
@@ -193,9 +194,9 @@ def test_100_000_levels_are_a_400(client: httpx.Client, path: str, body: bytes) 
     assert (status, kind, pointer, "nested too deeply" in message) == (400, MALFORMED, "", True), message
 
 
-@pytest.mark.parametrize("accept", ["application/json", "text/plain"])
-@pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize(
+@table("accept", ["application/json", "text/plain"])
+@table("path", ENDPOINTS)
+@table(
     "around",
     [
         "%b",
@@ -317,8 +318,8 @@ def answers(client: httpx.Client, documents: list[Any], way: str) -> list[Any]:
     return [json.loads(line) for line in found.text.splitlines()]
 
 
-@pytest.mark.parametrize("way", ["batch", "stream"])
-@pytest.mark.parametrize("fact", VOCABULARY, ids=lambda fact: fact.name)
+@table("way", ["batch", "stream"])
+@table("fact", VOCABULARY, ids=lambda fact: fact.name)
 def test_a_fact_accepts_values_of_its_own_kind_and_refuses_all_others(
     client: httpx.Client, fact: Fact, way: str
 ) -> None:
@@ -386,7 +387,7 @@ MEMBERS = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "pointer", "starts", "ends"),
     [
         ({"fact": {}}, "/fact", "unknown field `fact`; legal: `facts`", "; did you mean `facts`?"),
@@ -555,7 +556,7 @@ MEMBERS = (
     ],
     ids=lambda value: json.dumps(value)[:60],
 )
-@pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
+@table("path", ["/v1/decisions", "/v1/dry-run"])
 def test_an_invalid_request_is_a_422_with_pointer_message_and_legal_values(
     client: httpx.Client, path: str, document: Any, pointer: str, starts: str, ends: str
 ) -> None:
@@ -618,8 +619,8 @@ def test_all_faults_are_reported_at_once_in_document_order(client: httpx.Client)
     )
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize(
+@table("path", ENDPOINTS)
+@table(
     "around",
     [
         "%s",
@@ -721,8 +722,8 @@ def test_a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not(client: ht
     assert sizes == {(1 << 20) - 1: 200, 1 << 20: 200, (1 << 20) + 1: 413}
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate", "br", "zstd", "gzip, identity", "x-nonsense"])
+@table("path", ENDPOINTS)
+@table("encoding", ["gzip", "GZIP", "deflate", "br", "zstd", "gzip, identity", "x-nonsense"])
 def test_a_compressed_body_is_a_415_with_a_remedy(client: httpx.Client, path: str, encoding: str) -> None:
     response = client.post(
         path, content=gzip.compress(b'{"facts": {}}', mtime=0), headers={"content-encoding": encoding}
@@ -755,7 +756,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "expected_message"),
     [
         ("", "line 1, column 1: empty; expected a document"),
@@ -826,7 +827,7 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
     ],
     ids=lambda value: repr(value[:60]),
 )
-@pytest.mark.parametrize("path", ENDPOINTS)
+@table("path", ENDPOINTS)
 def test_unsupported_yaml_is_a_400_with_its_position(
     client: httpx.Client, path: str, body: str, expected_message: str
 ) -> None:
@@ -964,7 +965,7 @@ def test_an_invalid_form_is_a_422_that_names_the_part(
     assert problem_of(client.post("/v1/dry-run", content=body, headers=FORM)) == (422, INVALID, faults)
 
 
-@pytest.mark.parametrize(
+@table(
     ("content_type", "body"),
     [
         ("multipart/form-data", DEPLOYMENT + END),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from known_releases import KNOWN
 from shipped_images import shipped_images
+from tables import table
 
 from policy.facts.vocabulary import VOCABULARY
 from policy.parser.yamltree import read_yaml
@@ -263,8 +264,8 @@ def test_an_unknown_rule_is_a_404_with_a_suggestion(client: httpx.Client, path: 
     assert refusal(client.get(path)) == (404, "not-found", message)
 
 
-@pytest.mark.parametrize("path", ["/v1/rules", "/v1/rules/kv-connector-fallback"])
-@pytest.mark.parametrize(
+@table("path", ["/v1/rules", "/v1/rules/kv-connector-fallback"])
+@table(
     ("version", "kind", "message"),
     [
         ("0.2.7", "unknown-release", "unknown release `0.2.7`; known releases: 0.3.0 to 0.33.0"),
@@ -441,7 +442,7 @@ def test_a_documentation_file_is_always_sent_whole(client: httpx.Client, ranges:
 # unknown paths and methods
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "message"),
     [
         ("/%2F", "unknown path `//`"),
@@ -455,7 +456,7 @@ def test_a_documentation_file_is_always_sent_whole(client: httpx.Client, ranges:
         ("/" + "x" * 5000, f"unknown path `/{'x' * 79}…`"),
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@table("method", ["GET", "POST"])
 def test_an_unknown_path_is_a_404_with_a_suggestion(client: httpx.Client, method: str, path: str, message: str) -> None:
     assert refusal(client.request(method, path, content=b"x" if method == "POST" else None)) == (
         404,
@@ -464,7 +465,7 @@ def test_an_unknown_path_is_a_404_with_a_suggestion(client: httpx.Client, method
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "legal", "methods"),
     [
         ("/", "GET, HEAD", ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")),
@@ -482,14 +483,14 @@ def test_another_method_is_a_405_that_names_the_legal_one(
     }
 
 
-@pytest.mark.parametrize("path", READ_PATHS)
+@table("path", READ_PATHS)
 def test_a_read_endpoint_ignores_a_body(client: httpx.Client, path: str) -> None:
     plain, odd = client.get(path), client.request("GET", path, content=b"{")
     assert (odd.status_code, odd.content) == (200, plain.content)
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("value", ["bytes=0-9", "bytes=9999999-", "bytes=9-1", "bytes=a-b", "lines=1-2", "x", ""])
+@table("method", ["GET", "HEAD"])
+@table("value", ["bytes=0-9", "bytes=9999999-", "bytes=9-1", "bytes=a-b", "lines=1-2", "x", ""])
 def test_a_range_of_a_static_file_is_ignored(client: httpx.Client, method: str, value: str) -> None:
     whole = client.request(method, "/docs/static/swagger-ui.css")
     answer = client.request(method, "/docs/static/swagger-ui.css", headers={"range": value})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tables import table
 
 from .conftest import without_id
 
@@ -197,7 +198,7 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("accept", "content_type"),
     [
         ("text/plain", "text/plain; charset=utf-8"),
@@ -228,7 +229,7 @@ def test_plain_text_is_returned_if_it_is_preferred_to_json(
     assert (response.status_code, response.headers["content-type"]) == (200, content_type)
 
 
-@pytest.mark.parametrize(
+@table(
     ("accept", "content_type"),
     [
         (("application/json;q=0.4", "text/plain;q=0.5"), "text/plain; charset=utf-8"),
@@ -240,7 +241,7 @@ def test_plain_text_is_returned_if_it_is_preferred_to_json(
         (("", "text/plain", ""), "text/plain; charset=utf-8"),
     ],
 )
-@pytest.mark.parametrize(
+@table(
     ("path", "body"),
     [
         ("/v1/decisions", {"facts": QWEN}),
@@ -264,7 +265,7 @@ def test_the_request_id_is_returned_unchanged(decide: Callable[..., Any], reques
     assert decide({"facts": QWEN, "request_id": request_id})["request_id"] == request_id
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "decided_as", "verified"),
     [
         ("0.23.0", "0.23.0", True),

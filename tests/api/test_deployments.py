@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from tables import table
 
 from .conftest import without_id
 
@@ -221,8 +222,8 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("shell", ["bash", "sh"])
-@pytest.mark.parametrize("words", WORDS)
+@table("shell", ["bash", "sh"])
+@table("words", WORDS)
 def test_a_script_with_words_that_a_shell_may_expand_is_answered(client: httpx.Client, shell: str, words: str) -> None:
     request_ = request_with([shell, "-c", f"vllm serve {NAME} {words}"])
     answers = [client.post(path, json=request_) for path in ENDPOINTS]
@@ -252,11 +253,9 @@ def test_a_dry_run_explains_a_deployment(client: httpx.Client, decide: Callable[
     }
 
 
-@pytest.mark.parametrize(
-    "args", [["-tp", "2"], ["--enable-dbo"], ["--enable-dbo", "--prefill-context-parallel-size", "2"]]
-)
-@pytest.mark.parametrize("variable", ["0", "1", "x"])
-@pytest.mark.parametrize("release", ["0.21.0", "0.23.0", "0.32.0"])
+@table("args", [["-tp", "2"], ["--enable-dbo"], ["--enable-dbo", "--prefill-context-parallel-size", "2"]])
+@table("variable", ["0", "1", "x"])
+@table("release", ["0.21.0", "0.23.0", "0.32.0"])
 def test_a_deployment_is_decided_without_its_variable_and_by_later_releases_too(
     client: httpx.Client, decide: Callable[..., Any], release: str, variable: str, args: list[str]
 ) -> None:
@@ -345,8 +344,8 @@ DRAFT = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
 KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-needed", "unsupported-model"
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize(
+@table("path", ENDPOINTS)
+@table(
     ("deployment", "kind", "faults"),
     [
         (
@@ -488,7 +487,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "status", "kind", "message"),
     [
         (
@@ -511,7 +510,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
     ids=["cyclic", "no anchor", "bomb", "object", "name", "10 MB", "300 KB"],
 )
-@pytest.mark.parametrize("path", ENDPOINTS)
+@table("path", ENDPOINTS)
 def test_harmful_yaml_is_refused(
     client: httpx.Client, path: str, text: str, status: int, kind: str, message: str | None
 ) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -317,7 +317,7 @@ def test_invalid_deployments_are_items_in_their_places(client: httpx.Client) -> 
     assert needed_at.startswith("/deployments/3/model_configs")
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "kind", "faults"),
     [
         ([], "invalid-request", [("", "expected an object, got `[]`")]),

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +51,8 @@ def landing(client: httpx.Client, accept: str | None, method: str = "GET", **hea
     return client.send(request)
 
 
-@pytest.mark.parametrize(("accept", "content_type"), ACCEPT.items(), ids=str)
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@table(("accept", "content_type"), ACCEPT.items(), ids=str)
+@table("method", ["GET", "HEAD"])
 def test_the_page_has_the_form_that_the_client_prefers_and_is_text_by_default(
     client: httpx.Client, method: str, accept: str | None, content_type: str
 ) -> None:

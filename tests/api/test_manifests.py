@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from kubernetes_objects import NAME, container, deployment
+from tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -732,7 +733,7 @@ def engine(image: str, variables: dict[str, str | None], **members: Any) -> dict
     return {"name": "vllm", "image": image, "env": env, **members}
 
 
-@pytest.mark.parametrize("members", FILLED)
+@table("members", FILLED)
 def test_a_command_in_variables_is_decided(client: httpx.Client, members: dict[str, Any]) -> None:
     document = engine("vllm/vllm-openai:v0.24.0", VARIABLES, **members)
     (item,) = items(client, request_for(deployment(document)))
@@ -777,8 +778,8 @@ def test_a_program_among_the_arguments_of_vllm_s_image_is_an_argument(
     assert (item["path"], *shown(item["problem"])) == (PATH, "invalid-request", [(pointer, message)])
 
 
-@pytest.mark.parametrize("variables", [{}, dict.fromkeys(VARIABLES)])
-@pytest.mark.parametrize(("members", "place"), HIDDEN[:-1] + NAMING)
+@table("variables", [{}, dict.fromkeys(VARIABLES)])
+@table(("members", "place"), HIDDEN[:-1] + NAMING)
 def test_a_command_that_cannot_be_read_is_a_problem_if_the_image_is_vllm_s(
     client: httpx.Client, members: dict[str, Any], place: str, variables: dict[str, str | None]
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.escaping import escape_line
 
@@ -99,7 +100,7 @@ def response_of(client: httpx.Client, name: str, *accept: str) -> httpx.Response
     return response
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@table("name", REQUESTS)
 def test_a_problem_as_text_has_the_content_of_its_json(client: httpx.Client, name: str) -> None:
     problem, text = response_of(client, name, "*/*"), response_of(client, name, "text/plain")
     assert (problem.headers["content-type"], text.headers["content-type"]) == (PROBLEM, TEXT)
@@ -112,10 +113,8 @@ def test_a_problem_as_text_has_the_content_of_its_json(client: httpx.Client, nam
     assert headers[0] == headers[1]
 
 
-@pytest.mark.parametrize(("accept", "content_type"), ACCEPT.items())
-@pytest.mark.parametrize(
-    "name", ["several faults", "no body /v1/decisions/batch", "rules", "a large deployment", "a path", "a host"]
-)
+@table(("accept", "content_type"), ACCEPT.items())
+@table("name", ["several faults", "no body /v1/decisions/batch", "rules", "a large deployment", "a path", "a host"])
 def test_the_form_of_a_problem_is_negotiated_by_weight(
     client: httpx.Client, name: str, accept: str, content_type: str
 ) -> None:
@@ -125,7 +124,7 @@ def test_the_form_of_a_problem_is_negotiated_by_weight(
     assert response.text.startswith("{") is (content_type == PROBLEM)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@table("name", REQUESTS)
 def test_several_accept_headers_of_a_refused_request_are_one_list(client: httpx.Client, name: str) -> None:
     for one, other, content_type in (
         ("application/json;q=0.4", "text/plain;q=0.5", TEXT),

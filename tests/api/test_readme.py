@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from processes import forked_program
+from tables import table
 from typer.main import get_command
 
 from policy.cli.app import app
@@ -287,7 +288,7 @@ def test_an_invalid_block_is_reported(text: str, expected_message: str) -> None:
         list(blocks(text))
 
 
-@pytest.mark.parametrize(
+@table(
     ("expected", "output", "same"),
     [
         ("", "", True),

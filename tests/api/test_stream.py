@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 if TYPE_CHECKING:
     import socket
@@ -35,7 +36,7 @@ def lines(client: httpx.Client, body: bytes | Iterator[bytes]) -> list[Any]:
     return [short_form(json.loads(line)) for line in response.text.splitlines()]
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "expected"),
     [
         (QWEN + b"\n" + OPT + b"\n", ["v2", "v1"]),

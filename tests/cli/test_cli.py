@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from api.conftest import BIN
+from tables import table
 
 from policy.cli.console import Output
 from policy.errors import EngineFailed
@@ -457,7 +458,7 @@ def test_a_file_that_is_named_json_is_not_read_as_yaml(call: Callable[..., Done]
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "message"),
     [
         (["decide", "no-such-file"], "no-such-file: cannot be read: [Errno 2] No such file or directory"),
@@ -676,7 +677,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@table("command", COMMANDS, ids=" ".join)
 def test_help_says_what_a_command_does(call: Callable[..., Done], command: tuple[str, ...]) -> None:
     done = call(*command, "--help", COLUMNS="200")
     assert (done.code, done.err, COMMANDS[command] in done.out) == (0, "", True), done.out

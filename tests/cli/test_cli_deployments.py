@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hubserver import TOKEN, Reply, hub_server
 from kubernetes_objects import NAME, container, deployment
+from tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,7 +277,7 @@ def test_the_explain_flag_applies_to_each_container(call: Call, model_config: st
     ] == [(True, True)] * 3
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("apiVersion: apps/v1\nkind: Deploymet\n", "/kind: unknown kind `Deploymet`; legal: `Pod`, "),
@@ -303,7 +304,7 @@ def test_the_explain_flag_applies_to_each_container(call: Call, model_config: st
         ),
     ],
 )
-@pytest.mark.parametrize("flags", [[], ["--vllm-version", "0.24.0", "--platform", "rocm"]])
+@table("flags", [[], ["--vllm-version", "0.24.0", "--platform", "rocm"]])
 def test_unreadable_input_is_wrong_usage(call: Call, text: str, message: str, flags: list[str]) -> None:
     done = call("decide", "-", *flags, stdin=text)
     assert (done.code, done.out, done.err.removeprefix("/manifest").startswith(message)) == (2, "", True), done.err
@@ -402,10 +403,8 @@ def test_the_version_flag_also_applies_to_dry_runs(
         assert "decided for vLLM 0.25.0, which overrides the input's `0.24.0`" in answer["warnings"]
 
 
-@pytest.mark.parametrize(
-    "text", [request_text(), yaml.safe_dump(deployment(container())), json.dumps({"manifest": LIST})]
-)
-@pytest.mark.parametrize("version", ["0.1", "latest", "", "\x1b[31m"])
+@table("text", [request_text(), yaml.safe_dump(deployment(container())), json.dumps({"manifest": LIST})])
+@table("version", ["0.1", "latest", "", "\x1b[31m"])
 def test_an_invalid_version_flag_is_refused_even_if_the_input_has_a_version(
     call: Call, text: str, version: str
 ) -> None:

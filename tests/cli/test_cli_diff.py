@@ -15,6 +15,7 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 from markdown_it import MarkdownIt
 from ruletexts import rule_text
+from tables import table
 
 from policy.cli.console import annotation
 from policy.errors import Fault
@@ -229,7 +230,7 @@ def test_markdown_shows_the_name_of_a_deployment_as_code(call: Callable[..., Don
     assert text_lines[-1] == f"changes: {escape_line(text)}: V2 → V1"
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@table("text", HOSTILE)
 def test_an_annotation_is_one_line_with_commas_and_colons_in_its_path_escaped(text: str) -> None:
     line = annotation("error", Fault(f"rules,{text}::x.yaml", 1, 2, text))
     found = re.fullmatch(r"::error file=([^,:]*),line=1,col=2::(.*)", line)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from configured import as_configured
 from deployments import TODAY
+from tables import table
 
 from policy.request.request import read_request
 
@@ -448,9 +449,7 @@ def test_hostile_names_obey_nothing(call: Callable[..., Done]) -> None:
     assert "``=1+1\\|`\\\\x1b[31m\\\\n<script>``" in markdown
 
 
-@pytest.mark.parametrize(
-    "first", ["\uff1d", "\uff0b", "\uff0d", "\uff20", "@", "-", ";=", "; =", ",-", "|@", '"=', "';+"]
-)
+@table("first", ["\uff1d", "\uff0b", "\uff0d", "\uff20", "@", "-", ";=", "; =", ",-", "|@", '"=', "';+"])
 def test_no_cell_is_a_formula(call: Callable[..., Done], first: str) -> None:
     fleet = lines(facts(f"{first}1+1", version="0.21.0"))
     done = call("impact", "-", "--to", "0.33.0", "--format", "csv", stdin=fleet)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from ruletexts import rule_text
+from tables import table
 
 from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
 from policy.checks.comparison import MemberChange, SandboxResult, compare, read_result
@@ -347,7 +348,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         rule("hostile", when={"all": [{"parallel_config.ubatch_size": {"at_least": n}} for n in range(1000)]}),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import yaml
 from ruletexts import rule_text
+from tables import table
 
 from policy.rules.catalogue import load
 from policy.rules.change_texts import entry
@@ -79,7 +79,7 @@ HEAD, HOUSE_HEAD, ADVICE_HEAD = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("before", "after", "expected"),
     [
         (moe(), moe(), []),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from known_releases import EQUIVALENT
+from tables import table
 
 from policy.checks.candidate import overlay
 from policy.decision.decision import encode
@@ -276,7 +277,7 @@ OWN: dict[str, dict[str, Any]] = {
 VARIABLE_ADVICE = "advise-own-runner-variable"
 
 
-@pytest.mark.parametrize(
+@table(
     ("own", "facts", "version", "rules"),
     [
         ("tpu", {}, "0.9.0", ["OWN-RUNNER-TPU"]),
@@ -297,7 +298,7 @@ VARIABLE_ADVICE = "advise-own-runner-variable"
         ("omni", {"env": {NAME: "1"}, "kv_transfer_config": {}}, "0.33.0", ["OWN-RUNNER-OMNI"]),
     ],
 )
-@pytest.mark.parametrize("layers", [["upstream"], ["upstream", "house"]])
+@table("layers", [["upstream"], ["upstream", "house"]])
 def test_neither_of_vllms_runners_is_decided_where_others_run(
     policy: Policy, own: str, facts: dict[str, Any], version: str, rules: list[str], layers: list[str]
 ) -> None:
@@ -326,7 +327,7 @@ def test_every_decision_has_a_unique_id(policy: Policy) -> None:
 # The shipped policy, for requests without a version.
 
 
-@pytest.mark.parametrize(
+@table(
     ("facts", "expected"),
     [
         ({"model_config": {"architectures": ["Qwen3ForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
@@ -464,7 +465,7 @@ def test_a_deployment_without_a_version_gets_this_decision(
 # Differences between releases.
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "facts", "expected"),
     [
         ("0.20.0", {"model_config": QWEN3}, ("v1", "not-default", [], [], {}, ["OPT-IN"])),
@@ -687,7 +688,7 @@ NO_TRITON = {"model_config": QWEN3, "platform": {"has_triton": False}}
 TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parallel_config": {"enable_dbo": True}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("versions", "facts", "warnings"),
     [
         (["0.22.0", "0.22.1"], NO_TRITON, ["Model runner v2 requires Triton; using the v1 model runner instead."]),
@@ -900,7 +901,7 @@ FORCE_V2 = house("wants-v2", "force-v2", {"model_config": "present"})
 FALLBACK_V1 = house("wants-v1", "fallback-v1", {"model_config": "present"})
 
 
-@pytest.mark.parametrize(
+@table(
     ("rules", "version", "facts", "expected"),
     [
         ([FORCE_V2], "0.20.0", {"model_config": {}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"])),
@@ -1147,7 +1148,7 @@ def test_an_explanation_is_given_only_on_request(policy: Policy) -> None:
     assert [name for name in full if name not in plain] == added
 
 
-@pytest.mark.parametrize(
+@table(
     ("facts", "version", "rule", "fired", "failed"),
     [
         ({"model_config": QWEN3}, "0.23.0", "v2-by-default", True, []),

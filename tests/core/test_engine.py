@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import durable_rules_engine as rete
 import pytest
+from tables import table
 
 from policy.decision.ruleset import Ruleset
 from policy.engine.compiler import GROUP_SIZE, MAX_GROUPS, check_collisions, compile_rules, fnv1a
@@ -493,7 +494,7 @@ def test_a_condition_with_too_many_alternatives_is_refused_or_evaluated_and_neve
 ) -> None:
     code = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent)]!r}
 import test_engine
 from policy.errors import EngineFailed, RulesInvalid
 document = {{"parallel_config": {{**test_engine.ALL_LARGE["parallel_config"], \
@@ -587,7 +588,7 @@ def test_below_an_absent_object_no_condition_and_no_negation_holds(document: dic
 LIST = "model_config.architectures"
 
 
-@pytest.mark.parametrize(
+@table(
     ("condition", "holds_for"),
     [
         ({LIST: {"has_any_of": ["A", "B"]}}, ["A", "AB", "AC", "CA"]),
@@ -659,9 +660,7 @@ def test_a_boolean_must_be_true_or_false(policy: Policy, value: Any) -> None:
         read_request({"facts": {"model_config": {"is_moe": value}}}, policy.releases)
 
 
-@pytest.mark.parametrize(
-    "value", [True, "2", "0", "02", str(MAX_INTEGER + 1), 2.0, 0, -1, MAX_INTEGER + 1, 2**63, [2], {}], ids=repr
-)
+@table("value", [True, "2", "0", "02", str(MAX_INTEGER + 1), 2.0, 0, -1, MAX_INTEGER + 1, 2**63, [2], {}], ids=repr)
 def test_a_size_must_be_a_whole_number_within_bounds(policy: Policy, value: Any) -> None:
     advice = "; write it without quotes" if value == "2" else ""
     with pytest.raises(RequestInvalid, match=f"legal: a whole number from 1 to {MAX_INTEGER}{advice}$"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.errors import MAX_FAULTS
 from policy.facts.facts import defaults, read_facts, to_json
@@ -176,7 +177,7 @@ def test_these_texts_of_the_variable_are_false(text: str) -> None:
     assert parse_variable(text) is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "error"),
     [
         ("", "invalid literal for int() with base 10: ''"),
@@ -308,7 +309,7 @@ def test_every_fact_can_be_stated() -> None:
     assert set(differing(document)) == set(FACTS)
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "expected"),
     [
         ({"model_config": {}}, {"model_config": True}),
@@ -371,7 +372,7 @@ LEGAL = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "faults"),
     [
         ([], [("", 'expected an object, got `[]`; write the facts as `{"model_config": {…}}`')]),

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruleschemas import VALIDATORS, schema_of
 from ruletexts import read_document
+from tables import table
 
 from policy.cli.generate import check, generated, main
 from policy.errors import RulesInvalid
@@ -176,7 +177,7 @@ CONDITIONS: list[tuple[Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("when", "is_legal"), CONDITIONS, ids=[json.dumps(when) for when, _ in CONDITIONS])
+@table(("when", "is_legal"), CONDITIONS, ids=[json.dumps(when) for when, _ in CONDITIONS])
 def test_the_schema_accepts_the_conditions_that_the_reader_accepts(when: Any, is_legal: bool) -> None:  # noqa: FBT001  # a table's column
     document = {
         "id": "example",

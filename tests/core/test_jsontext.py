@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tables import table
 
 from policy.parser.jsontext import MAX_DEPTH, NotJson, TooManyValues, check_values, read_json
 
@@ -48,7 +49,7 @@ def test_deeper_documents_are_refused(body: bytes) -> None:
         read_json(body)
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "message"),
     [
         (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 from ruleschemas import VALIDATORS, schema_of
+from tables import table
 
 from policy.checks.check import check
 from policy.errors import RulesInvalid
@@ -108,9 +109,7 @@ def test_the_schema_accepts_legal_variants(file: str, old: str, new: str) -> Non
     assert verdict_of_schema(file, texts[file]) == "accepts"
 
 
-@pytest.mark.parametrize(
-    ("layer", "effect"), [(layer, effect) for layer in Layer for effect in sorted({each.name for each in TABLE})]
-)
+@table(("layer", "effect"), [(layer, effect) for layer in Layer for effect in sorted({each.name for each in TABLE})])
 def test_each_schema_has_the_effects_of_its_layer(layer: Layer, effect: str) -> None:
     assert (effect in rule_schema(layer)["properties"]["effect"]["enum"]) is (effect in effects_of(layer))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from known_releases import KNOWN
+from tables import table
 
 from policy.cache import SecondHitCache
 from policy.facts.vocabulary import FACTS
@@ -69,7 +70,7 @@ def test_a_fact_is_published_with_these_fields(catalogue: Catalogue, fact: dict[
     assert {item["name"]: item for item in facts_document(catalogue)["facts"]}[fact["name"]] == fact
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "first", "last"),
     [
         ("platform.has_triton", "0.22.0", "0.33.0"),

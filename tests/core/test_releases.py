@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from tables import table
 
 from policy.rules.releases import InvalidVersion, Releases, Resolution, UnknownRelease, series, spans, why_presumed
 
@@ -16,7 +17,7 @@ def test_without_a_version_the_default_release_decides() -> None:
     assert RELEASES.resolve(None) == Resolution("0.23.0", verified=True, defaulted=True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "decided_as", "verified"),
     [
         ("0.23.0", "0.23.0", True),
@@ -54,7 +55,7 @@ def test_a_version_is_decided_as_a_release_of_its_series(version: str, decided_a
 DATED = Releases(KNOWN, "0.23.0", published={"0.24.0": date(2026, 6, 30), "0.25.0": date(2026, 7, 11)})
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "decided_as"),
     [
         ("0.1.dev1+g51f799c1a.d20260702", "0.24.0"),
@@ -68,7 +69,7 @@ DATED = Releases(KNOWN, "0.23.0", published={"0.24.0": date(2026, 6, 30), "0.25.
         ("0.0.0.dev0", "0.23.0"),
     ],
 )
-@pytest.mark.parametrize("nearest", [False, True])
+@table("nearest", [False, True])
 def test_a_build_without_tags_is_decided_by_its_day(version: str, decided_as: str, nearest: bool) -> None:  # noqa: FBT001
     assert DATED.resolve(version, nearest=nearest) == Resolution(decided_as, verified=False, defaulted=False)
     assert why_presumed(version)
@@ -117,7 +118,7 @@ def test_a_known_release_is_verified_even_with_nearest() -> None:
     assert RELEASES.resolve("0.23.0", nearest=True) == Resolution("0.23.0", verified=True, defaulted=False)
 
 
-@pytest.mark.parametrize(
+@table(
     "version",
     [
         "",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from tables import table
 
 from policy.request.request import read_request
 
@@ -148,7 +149,7 @@ SWAP = {"argument": "--swap-space", "at": "args[2]", "from": "4", "to": None}
 NO_SUCH = {"argument": "--no-such-flag", "at": "args[4]", "from": True, "to": None}
 
 
-@pytest.mark.parametrize(
+@table(
     ("args", "expected"),
     [
         pytest.param(("--swap-space", "4"), [[SWAP]], id="a flag of earlier releases, with its value"),

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.errors import MAX_FAULTS, RequestInvalid
 from policy.intake.manifests.registry import is_manifest
@@ -79,7 +80,7 @@ OR_DOCUMENTS = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "faults"),
     [
         ([], [("", f"expected an object, got `[]`; write a request such as {EXAMPLE}{OR_DOCUMENTS}")]),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruletexts import read_document, rule_text, write_document
+from tables import table
 
 from policy.checks.cases import Case, read_cases, run_cases
 from policy.errors import MAX_FAULTS, Fault, RequestInvalid, RulesInvalid
@@ -90,7 +91,7 @@ def test_the_base_has_no_fault() -> None:
     assert faults_of(overlaid({})) == []
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
+@table("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
 def test_broken_rules_give_every_fault_with_its_position(name: str) -> None:
     case = read_document((BROKEN / f"{name}.yaml").read_text())
     assert faults_of(overlaid(case["files"])) == case["faults"]
@@ -171,7 +172,7 @@ def test_a_fault_can_have_the_path_of_its_folder() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "value"),
     [
         ("{}", {}),

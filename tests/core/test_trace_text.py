@@ -7,10 +7,10 @@ from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
+from tables import table
 
 from policy.decision.decision import FailedCondition, RuleTrace
 from policy.decision.trace_text import failed_text, nearness
@@ -27,7 +27,7 @@ TEXTS = "model_config.architectures"
 VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
 
 
-@pytest.mark.parametrize(
+@table(
     ("failed", "text"),
     [
         (("kv_transfer_config", "present", "absent"), "kv_transfer_config is present (it is absent)"),
@@ -70,8 +70,8 @@ def test_a_rule_that_has_ended_is_listed_after_those_that_nearly_fired() -> None
     assert nearness(set_aside) < nearness(other) <= nearness(ended)
 
 
-@pytest.mark.parametrize("release", ["0.20.0", "0.23.0", "0.28.0", "0.33.0"])
-@pytest.mark.parametrize(
+@table("release", ["0.20.0", "0.23.0", "0.28.0", "0.33.0"])
+@table(
     "facts",
     [
         {"model_config": QWEN},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from ruletexts import rule_text
+from tables import table
 
 from policy.rules.catalogue import load
 from policy.rules.condition_changes import condition_changes, parts_key
@@ -39,7 +39,7 @@ def read(when: Any) -> Condition | None:
     return rule.ranges[0].when
 
 
-@pytest.mark.parametrize(
+@table(
     ("when", "words"),
     [
         ("always", "always"),
@@ -93,7 +93,7 @@ def test_a_condition_is_written_in_words(when: Any, words: str) -> None:
 MOE = {"model_config.is_moe": True}
 
 
-@pytest.mark.parametrize(
+@table(
     ("before", "after", "sentences"),
     [
         # the same parts

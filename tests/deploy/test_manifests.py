@@ -20,6 +20,7 @@ import yaml
 from celpy.adapter import json_to_cel
 from representatives import slow_except
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.manifests.registry import ADAPTERS
 from service.admission.engines import IMMUTABLE_ENV, WITH_ENV
@@ -118,7 +119,7 @@ def settings_of(found: tuple[Document, ...]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", [name for name, document in complete_documents().items() if is_builtin(document)])
+@table("name", [name for name, document in complete_documents().items() if is_builtin(document)])
 def test_every_document_is_valid(name: str, version: str) -> None:
     kubernetes_validate.validate(complete_documents()[name], version, strict=True)
 
@@ -573,7 +574,7 @@ VLLM: Final = {"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "args": ["--
 OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off;"]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("container", "expected"),
     [
         (VLLM, True),
@@ -851,8 +852,8 @@ def test_only_objects_that_kubernetes_controllers_create_for_a_reviewed_owner_ar
         assert is_sent(document, template(OTHER), hook=hook["name"], user=user) is not exempt, (api_version, kind)
 
 
-@pytest.mark.parametrize("user", [*CONTROLLERS, *OTHER_USERS])
-@pytest.mark.parametrize(
+@table("user", [*CONTROLLERS, *OTHER_USERS])
+@table(
     "owners",
     [
         None,

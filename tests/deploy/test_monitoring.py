@@ -18,6 +18,7 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
+from tables import table
 
 from service.telemetry.metrics import DURATION, FAMILIES
 
@@ -124,7 +125,7 @@ def test_the_service_has_these_metrics() -> None:
     assert METRICS.items() <= served.items()
 
 
-@pytest.mark.parametrize("position", expressions())
+@table("position", expressions())
 def test_every_expression_reads_existing_metrics(position: str) -> None:
     text = expressions()[position]
     for selector in selectors(text):
@@ -136,7 +137,7 @@ def test_every_expression_reads_existing_metrics(position: str) -> None:
             assert set(part.modifier.labels) <= labels | TARGET
 
 
-@pytest.mark.parametrize("position", expressions())
+@table("position", expressions())
 def test_counters_are_read_over_time_and_gauges_directly(position: str) -> None:
     for part in parts(expressions()[position]):
         if isinstance(part, promql_parser.Call):
@@ -170,7 +171,7 @@ def test_every_metric_is_shown() -> None:
 # alerts
 
 
-@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+@table("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_has_a_description_and_a_link_to_its_runbook(rule: dict[str, Any]) -> None:
     name = rule["alert"]
     assert re.fullmatch(r"RunnerPolicy[A-Z][A-Za-z]+", name)
@@ -187,15 +188,13 @@ def test_names_of_alerts_are_unique() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", [rule["alert"] for rule in ALERTS])
+@table("name", [rule["alert"] for rule in ALERTS])
 def test_the_runbook_has_the_alert(name: str) -> None:
-    if not OPERATIONS.is_file():
-        pytest.skip("docs/operations.md is not written yet")
     headings = re.findall(r"^#+ +`?(\w+)`?\s*$", OPERATIONS.read_text(), re.MULTILINE)
     assert name.lower() in {heading.lower() for heading in headings}
 
 
-@pytest.mark.parametrize("name", [rule["alert"] for rule in ALERTS])
+@table("name", [rule["alert"] for rule in ALERTS])
 def test_an_alert_has_a_case_that_fires_and_one_that_does_not(name: str) -> None:
     fires = {
         bool(case["exp_alerts"])

@@ -12,6 +12,7 @@ import yaml
 from edits.test_fix_kinds import DEPLOYMENT, QWEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import table
 
 from policy.cli.fix import Fixer
 from policy.cli.fix_files import Files
@@ -106,9 +107,9 @@ def test_only_the_promised_words_go_and_a_second_run_changes_nothing(fix: Fix, f
     assert fix(new) == (new, [])
 
 
-@pytest.mark.parametrize("purposes", [DEFAULT, (Purpose.V2,), tuple(Purpose)], ids=["default", "v2", "all"])
-@pytest.mark.parametrize("version", ["0.20.0", "0.23.0", "0.26.0", "0.33.0"])
-@pytest.mark.parametrize("flag", ["--enable-dbo", "--enable-lora", "--enforce-eager"])
+@table("purposes", [DEFAULT, (Purpose.V2,), tuple(Purpose)], ids=["default", "v2", "all"])
+@table("version", ["0.20.0", "0.23.0", "0.26.0", "0.33.0"])
+@table("flag", ["--enable-dbo", "--enable-lora", "--enforce-eager"])
 def test_a_second_run_changes_nothing_for_any_purpose(
     fix: Fix, purposes: tuple[Purpose, ...], version: str, flag: str
 ) -> None:
@@ -137,7 +138,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@table("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_text_is_edited_only_where_the_word_is(fix: Fix, text: str) -> None:
     try:
         new, _ = fix(text)

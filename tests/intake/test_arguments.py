@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import table
 
 from policy.errors import MAX_FAULTS
 from policy.intake.command.arguments import read_options
@@ -58,7 +59,7 @@ def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = N
     return found[0].pointer.removeprefix("/deployment/"), found[0].message
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "found"),
     [
         (["--tensor-parallel-size", "2"], {"tensor_parallel_size": 2}),
@@ -234,7 +235,7 @@ def test_ignored_arguments_are_listed(words: list[str]) -> None:
     assert (options.values, len(options.ignored), faults) == ({}, 1, [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "where", "expected"),
     [
         (["-tp", "two"], 1, "`--tensor-parallel-size`: expected a whole number such as `2`, got `two`"),
@@ -438,8 +439,8 @@ EMPTY_MODEL = (
 )
 
 
-@pytest.mark.parametrize("release", ["0.8.5", "0.10.2", "0.23.0", NEW])
-@pytest.mark.parametrize(
+@table("release", ["0.8.5", "0.10.2", "0.23.0", NEW])
+@table(
     ("words", "place", "serve"),
     [
         ([""], "args/0", True),
@@ -764,7 +765,7 @@ def test_the_server_s_module_reads_false_in_a_file_from_0_28_on() -> None:
     assert values(["--config", "s.yaml"], "0.27.1", FILE, serve=False) == FROM_FILE
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("<<: {enable-dbo: true}", {"enable_dbo": True}),
@@ -810,7 +811,7 @@ def test_a_quoted_merge_key_is_an_ordinary_key() -> None:
     assert "enable_dbo" not in options.values
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "pointer", "message"),
     [
         (
@@ -933,7 +934,7 @@ def test_a_release_without_tables_is_unknown() -> None:
     assert in_other_release("--nothing", NEW) is None
 
 
-@pytest.mark.parametrize("release", releases())
+@table("release", releases())
 def test_every_release_has_the_most_important_flags(release: str) -> None:
     known = flags(release).by_name
     assert {

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.command.arithmetic import calculated
 from policy.intake.command.shell import split
@@ -20,7 +21,7 @@ def word(text: str, before: str = "") -> tuple[str, bool]:
     return found, type(found) is Unknown
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "value"),
     [
         ("$((2 * N))", "16"),
@@ -50,7 +51,7 @@ def test_a_calculation_with_known_numbers(text: str, value: str) -> None:
     assert word(text) == (value, False)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         *("$((U + 1))", "$((NONE + 1))", "$((08))", "$((0x))", "$((T))", "$((R))", "$((8#17))", "$((16#ff))"),
@@ -90,7 +91,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize("expression", [*REFUSED, *ACCEPTED])
+@table("expression", [*REFUSED, *ACCEPTED])
 def test_a_calculation_that_bash_refuses_is_a_doubt(expression: str) -> None:
     script = f"N=8; B=08; F=1a; H=-09; G=; X=$(({expression})); echo reached"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)

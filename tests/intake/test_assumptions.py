@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deployments import DENSE as DENSE_CONFIG
 from deployments import Asking
+from tables import table
 
 from policy.decision.decision import Alternative, Assumption
 from policy.policy import Policy
@@ -74,7 +75,7 @@ OPEN: list[tuple[str, list[str], dict[str, Any], list[Assumption]]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "given", "expected"), OPEN)
+@table(("release", "args", "given", "expected"), OPEN)
 def test_each_unstated_fact_is_listed_with_what_would_change(
     ask: Asking, release: str, args: list[str], given: dict[str, Any], expected: list[Assumption]
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deployments import HEADS, MODELS
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking
@@ -50,7 +51,7 @@ POOLINGS: list[tuple[str, list[str], str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "pooling", "expected"), POOLINGS)
+@table(("release", "args", "pooling", "expected"), POOLINGS)
 def test_the_cache_mode_of_a_pooling_hybrid_depends_on_its_pooling(
     ask: Asking, release: str, args: list[str], pooling: str | None, expected: str
 ) -> None:
@@ -59,7 +60,7 @@ def test_the_cache_mode_of_a_pooling_hybrid_depends_on_its_pooling(
     assert found == (expected, "default")
 
 
-@pytest.mark.parametrize(("args", "expected"), MODES, ids=[" ".join(args) for args, _ in MODES])
+@table(("args", "expected"), MODES, ids=[" ".join(args) for args, _ in MODES])
 def test_the_hooks_of_a_release_determine_the_mode(
     ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tables import table
 
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.words import Unknown
@@ -40,8 +41,8 @@ IN_BASH = [
 ]
 
 
-@pytest.mark.parametrize("is_bash", [False, True])
-@pytest.mark.parametrize("text", EVERYWHERE)
+@table("is_bash", [False, True])
+@table("text", EVERYWHERE)
 def test_a_script_of_common_commands_is_certain(text: str, *, is_bash: bool) -> None:
     assert uncertain_construct(text, is_bash=is_bash) == ""
 
@@ -151,7 +152,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("text", NAMED)
+@table("text", NAMED)
 def test_the_first_uncertain_construct_is_named(text: str) -> None:
     assert uncertain_construct(text, is_bash=True) == NAMED[text]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deployments import DENSE as CONFIG
 from deployments import MODELS
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking
@@ -54,7 +55,7 @@ MODES: list[tuple[list[str], Origin, Origin]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "mode", "graph"), MODES, ids=[" ".join(args) for args, _, _ in MODES])
+@table(("args", "mode", "graph"), MODES, ids=[" ".join(args) for args, _, _ in MODES])
 def test_the_modes_come_from_the_arguments_or_the_level(
     ask: Asking, args: list[str], mode: Origin, graph: Origin
 ) -> None:
@@ -137,7 +138,7 @@ BY_PLATFORM: list[tuple[str, list[str], dict[str, str], str, tuple[Origin, Origi
 ]
 
 
-@pytest.mark.parametrize(("platform", "args", "env", "release", "expected"), BY_PLATFORM)
+@table(("platform", "args", "env", "release", "expected"), BY_PLATFORM)
 def test_the_hook_of_the_platform_decides_last(
     ask: Asking, platform: str, args: list[str], env: dict[str, str], release: str, expected: tuple[Origin, Origin]
 ) -> None:
@@ -185,7 +186,7 @@ LIMITED: list[tuple[list[str], Origin]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "graph"), LIMITED)
+@table(("args", "graph"), LIMITED)
 def test_pooling_encoders_and_layerwise_connectors_limit_graphs(ask: Asking, args: list[str], graph: Origin) -> None:
     assert ask.fact(GRAPH, args) == graph
 
@@ -216,7 +217,7 @@ SEQUENCES: list[tuple[list[str], str, str, Origin, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "platform", "release", "expected", "graph"), SEQUENCES)
+@table(("args", "platform", "release", "expected", "graph"), SEQUENCES)
 def test_sequence_parallelism_is_switched_off_if_it_brings_no_benefit(
     ask: Asking, args: list[str], platform: str, release: str, expected: Origin, graph: str
 ) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.model.configuration import Configuration, architectures_stated, as_draft, evaluate_rows
 from policy.intake.model.formula import compute
@@ -74,7 +74,7 @@ ATTRIBUTES: list[tuple[str, Document, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "name", "expected"), ATTRIBUTES)
+@table(("release", "document", "name", "expected"), ATTRIBUTES)
 def test_an_attribute_is_stated_computed_or_a_default(
     release: str, document: Document, name: str, expected: Any
 ) -> None:
@@ -106,7 +106,7 @@ TEXTS: list[tuple[Document, str | None, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "model_type", "layers"), TEXTS)
+@table(("document", "model_type", "layers"), TEXTS)
 def test_the_language_model_is_found(document: Document, model_type: str | None, layers: int) -> None:
     text = Configuration(document, tables(NEWEST)).text()
     assert text.model_type == model_type
@@ -242,7 +242,7 @@ DRAFTS: list[tuple[str, Document, str | None, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "model_type", "architectures"), DRAFTS)
+@table(("release", "document", "model_type", "architectures"), DRAFTS)
 def test_a_target_is_rewritten_into_its_draft(
     release: str, document: Document, model_type: str | None, architectures: list[str]
 ) -> None:
@@ -315,9 +315,7 @@ METHODS: list[tuple[str, str, str, list[str], str, str, list[str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("release", "method", "model", "architectures", "model_type", "found", "names", "parallel"), METHODS
-)
+@table(("release", "method", "model", "architectures", "model_type", "found", "names", "parallel"), METHODS)
 def test_a_draft_decides_the_method_and_gets_its_names(
     release: str,
     method: str,

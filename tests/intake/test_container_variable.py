@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import Deployment, Environment
@@ -67,8 +68,8 @@ def asked(ask: Asking, args: list[str] | str, **deployment: Any) -> tuple[str | 
     return found.runner, found.set_env, [each for each in found.warnings if "has no effect" in each]
 
 
-@pytest.mark.parametrize("env", [{}, SET_TO_V1])
-@pytest.mark.parametrize(("before", "place"), PROGRAMS)
+@table("env", [{}, SET_TO_V1])
+@table(("before", "place"), PROGRAMS)
 def test_a_program_that_clears_the_variable_is_named_by_its_place(
     ask: Asking, before: str, place: int, env: dict[str, str]
 ) -> None:
@@ -79,7 +80,7 @@ def test_a_program_that_clears_the_variable_is_named_by_its_place(
     assert asked(ask, remedied, env=env) == ("v1", {}, [])
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@table("script", SCRIPTS)
 def test_a_script_that_clears_the_variable_is_named_by_its_place(ask: Asking, script: str) -> None:
     line, remedied = script.replace("{}", SERVE), script.replace("{}", f"env {VARIABLE}=0 {SERVE}")
     for env in ({}, SET_TO_V1):
@@ -90,7 +91,7 @@ def test_a_script_that_clears_the_variable_is_named_by_its_place(ask: Asking, sc
         assert asked(ask, ["bash", "-c", remedied], env=env) == ("v1", {}, [])
 
 
-@pytest.mark.parametrize("script", WITH_EFFECT)
+@table("script", WITH_EFFECT)
 def test_a_variable_that_reaches_vllm_has_no_such_warning(ask: Asking, script: str) -> None:
     line = script.replace("{}", SERVE)
     for args in (line, ["bash", "-c", line]):

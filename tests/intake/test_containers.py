@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 from shipped_images import read_manifest
+from tables import table
 
 from policy.errors import Remedy, RequestFault, RequestInvalid
 from policy.request.manifest import name_of, pointer_of, requests_of
@@ -164,7 +165,7 @@ PLATFORMS: list[tuple[str | None, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("image", "platform"), PLATFORMS)
+@table(("image", "platform"), PLATFORMS)
 def test_a_container_is_decided_for_the_platform_of_its_image(
     ask: Asking, image: str | None, platform: str | None
 ) -> None:
@@ -203,8 +204,8 @@ def test_a_folder_in_the_name_of_an_image_shows_no_platform_but_gets_a_warning(
     assert not any("a folder in" in note for note in stated)
 
 
-@pytest.mark.parametrize(("image", "platform"), PLATFORMS)
-@pytest.mark.parametrize("stated", ["cuda", "rocm", "cpu"])
+@table(("image", "platform"), PLATFORMS)
+@table("stated", ["cuda", "rocm", "cpu"])
 def test_the_platform_of_the_request_is_kept_with_a_warning_if_the_image_has_another(
     ask: Asking, image: str | None, platform: str | None, stated: str
 ) -> None:
@@ -264,10 +265,8 @@ def test_an_unread_field_of_compose_gives_a_warning(
     assert (decision.release.verified, decision.warnings) == (BUILT not in warnings, warnings)
 
 
-@pytest.mark.parametrize(
-    "name", ["PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "LD_PRELOAD", "LD_AUDIT"]
-)
-@pytest.mark.parametrize("value", [{"value": "/x"}, {"value": ""}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}])
+@table("name", ["PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "LD_PRELOAD", "LD_AUDIT"])
+@table("value", [{"value": "/x"}, {"value": ""}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}])
 def test_variables_may_make_another_vllm_run_in_any_form_of_command(
     ask: Asking, name: str, value: dict[str, Any]
 ) -> None:
@@ -464,7 +463,7 @@ UNCERTAIN: list[tuple[str, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("setup", "run", "version", "cause"), UNCERTAIN)
+@table(("setup", "run", "version", "cause"), UNCERTAIN)
 def test_an_uncertain_installation_in_the_setup_of_a_task_makes_the_release_unverified(
     ask: Asking, setup: str, run: str, version: str, cause: str
 ) -> None:
@@ -582,7 +581,7 @@ NAMES: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "path", "expected"), NAMES)
+@table(("document", "path", "expected"), NAMES)
 def test_a_container_has_the_name_of_its_object(document: Any, path: str, expected: str) -> None:
     assert name_of(document, path) == expected
 

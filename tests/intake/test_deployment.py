@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.deployment import (
@@ -174,7 +175,7 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "expected"), WRONG)
+@table(("document", "expected"), WRONG)
 def test_each_fault_has_its_pointer(document: Any, expected: list[tuple[str, str]]) -> None:
     _, faults = read(document)
     assert faults == [RequestFault(f"/deployment{place}", message) for place, message in expected]

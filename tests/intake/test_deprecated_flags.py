@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tables import table
 
 from policy.intake.arguments_document import arguments_in, differences, find
 from policy.intake.command.arguments import read_options
@@ -123,7 +124,7 @@ def test_the_catalogue_has_the_deprecations() -> None:
 KNOWN = {"new": "--new", "--new": "--new", "config.field": "--config.field", "use": "--use", "model": "--model"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "is_own", "expected"),
     [
         ("--old is deprecated. Use --new instead.", False, {"replaced_by": ["--new"]}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking
@@ -60,7 +61,7 @@ STATED: list[tuple[str, list[str], Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "args", "value", "default"), STATED)
+@table(("fact", "args", "value", "default"), STATED)
 def test_an_argument_states_a_fact(ask: Asking, fact: str, args: list[str], value: Any, default: Any) -> None:
     assert ask.fact(fact, [*DENSE, *args]) == (value, "args[2]")
     assert ask.fact(fact, DENSE) == (default, "default")
@@ -174,7 +175,7 @@ PLUGINS = {
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified", *PLUGINS)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+@table("platform", PLATFORMS)
 def test_a_platform_sets_only_its_own_fact(ask: Asking, platform: str) -> None:
     facts = ask.facts("platform", DENSE, environment={"platform": platform})
     by_vllm = "out-of-tree" if platform in PLUGINS else platform

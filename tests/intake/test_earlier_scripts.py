@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -75,7 +76,7 @@ EFFECTS: list[tuple[str, str, list[str], str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("script", "model", "doubts", "changed"), EFFECTS)
+@table(("script", "model", "doubts", "changed"), EFFECTS)
 def test_a_setup_is_read_like_the_commands_before_the_start(
     script: str, model: str, doubts: list[str], changed: str | None
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+from tables import table
 
 from policy.intake.command.expansion import ExpansionBudget
 from policy.intake.command.shell import split
@@ -62,17 +63,17 @@ def read(script: str, *, is_bash: bool) -> list[str]:
     return next(command.words[1:] for command in commands if command.words[0] == "vllm")
 
 
-@pytest.mark.parametrize("words", ANY_SHELL)
-@pytest.mark.parametrize("shell", ["dash", "bash"])
-@pytest.mark.parametrize("form", ["vllm serve m {} end", SET.format("", "{}") + 'vllm serve "$1" "$2" end'])
+@table("words", ANY_SHELL)
+@table("shell", ["dash", "bash"])
+@table("form", ["vllm serve m {} end", SET.format("", "{}") + 'vllm serve "$1" "$2" end'])
 def test_empty_words_are_kept_or_dropped_as_by_shells(shell: str, words: str, form: str) -> None:
     script = "A=; set --; " + form.format(words)
     printed = script.replace("vllm serve", "printf '%s\\0' serve")
     assert read(script, is_bash=shell == "bash") == arguments(shell, printed)
 
 
-@pytest.mark.parametrize("words", [*DIFFERENT, *ARRAYS])
-@pytest.mark.parametrize("form", ["vllm serve m {} end", SET.format("E=(); ", "{}") + 'vllm serve "$1" "$2" end'])
+@table("words", [*DIFFERENT, *ARRAYS])
+@table("form", ["vllm serve m {} end", SET.format("E=(); ", "{}") + 'vllm serve "$1" "$2" end'])
 def test_empty_words_of_bash_are_kept_or_dropped_as_by_bash(words: str, form: str) -> None:
     script = "A=; E=(); set --; " + form.format(words)
     assert read(script, is_bash=True) == arguments("bash", script.replace("vllm serve", "printf '%s\\0' serve"))

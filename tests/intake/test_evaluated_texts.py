@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tables import table
 
 from policy.intake.command.launcher import read_command
 
@@ -21,7 +22,7 @@ def read(script: str, env: dict[str, str | None] | None = None) -> tuple[list[st
     return found.words, found.doubts, [fault.message for fault in faults]
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         f"PS4='{START}'; set -x; true",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.model.formula import MAX_COMPILED, MAX_ITEMS, Incomputable, compute
 from policy.intake.model.tables import releases, tables
@@ -62,7 +63,7 @@ MEANINGS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("formula", "expected"), MEANINGS)
+@table(("formula", "expected"), MEANINGS)
 def test_an_operation_has_one_meaning(formula: Any, expected: Any) -> None:
     assert compute(formula, VALUES.get, VALUES, {"mamba": "linear_attention"}) == expected
 
@@ -98,7 +99,7 @@ INVALID: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("formula", INVALID)
+@table("formula", INVALID)
 def test_an_invalid_formula_is_incomputable(formula: Any) -> None:
     with pytest.raises(Incomputable):
         compute(formula, VALUES.get)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tables import table
 
 from policy.intake.command.launcher import read_command
 from policy.intake.command.shell import split
@@ -25,7 +26,7 @@ def read(script: str) -> tuple[list[str], list[str]]:
     return found.words, [fault.message for fault in faults]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "found"),
     [
         ("a <<E\nb c\nE\nd", [["a", "b c\n"], ["d"]]),

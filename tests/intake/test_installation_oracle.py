@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.command.launcher import read_command
 
@@ -135,7 +136,7 @@ SCRIPTS: Final = [
 ]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@table("script", SCRIPTS)
 def test_the_release_of_a_script_is_the_one_that_bash_starts(machine: Machine, script: str) -> None:
     check(machine, script)
 

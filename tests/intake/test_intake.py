@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.facts.vocabulary import FACTS, FactKind
@@ -68,7 +69,7 @@ MISSING: list[tuple[list[str] | str, dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "models", "expected"), MISSING, ids=[str(args) for args, _, _ in MISSING])
+@table(("args", "models", "expected"), MISSING, ids=[str(args) for args, _, _ in MISSING])
 def test_all_models_without_a_configuration_are_named_at_once(
     ask: Asking, args: list[str] | str, models: dict[str, Any], expected: list[str]
 ) -> None:

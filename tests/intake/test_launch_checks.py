@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from deployments import DENSE, HEADS, MODELS, TODAY, Asking, Config
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import flags
@@ -1942,9 +1943,7 @@ def ids(rows: list[Any]) -> list[str]:
     return [" ".join(str(part) if type(part) is str else " ".join(part) for part in row[:3]) for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("check", "release", "args", "fields", "expected"), REFUSED, ids=[f"{r[0]} {r[1]}" for r in REFUSED]
-)
+@table(("check", "release", "args", "fields", "expected"), REFUSED, ids=[f"{r[0]} {r[1]}" for r in REFUSED])
 def test_a_refused_configuration_is_named_in_the_words_of_vllm(
     ask: Asking, check: str, release: str, args: list[str], fields: dict[str, Any], expected: list[str]
 ) -> None:
@@ -1953,7 +1952,7 @@ def test_a_refused_configuration_is_named_in_the_words_of_vllm(
     assert not decision.starts
 
 
-@pytest.mark.parametrize(("release", "args", "fields"), ACCEPTED, ids=[f"{r[0]} {' '.join(r[1])}" for r in ACCEPTED])
+@table(("release", "args", "fields"), ACCEPTED, ids=[f"{r[0]} {' '.join(r[1])}" for r in ACCEPTED])
 def test_what_vllm_accepts_is_not_refused(ask: Asking, release: str, args: list[str], fields: dict[str, Any]) -> None:
     decision = ask(args, release, upstream=False, **dict(fields))
     assert (decision.launch_errors, decision.starts) == ([], True)
@@ -2007,7 +2006,7 @@ UNKNOWN_VALUES: list[tuple[str, str, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "words", "flag", "value"), UNKNOWN_VALUES, ids=[row[1] for row in UNKNOWN_VALUES])
+@table(("release", "words", "flag", "value"), UNKNOWN_VALUES, ids=[row[1] for row in UNKNOWN_VALUES])
 def test_a_value_that_is_not_known_and_that_vllm_may_refuse_is_a_warning(
     ask: Asking, release: str, words: str, flag: str, value: str | None
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deployments import TODAY
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.result import require_known_values
@@ -38,8 +39,8 @@ def check(ask: Asking, args: list[str] | str, release: str, expected: list[str],
     assert [fault.message for fault in caught.value.faults if NOT_RUN in fault.message] == expected
 
 
-@pytest.mark.parametrize("release", ["0.20.2", "0.22.0", "0.25.1", "0.33.0"])
-@pytest.mark.parametrize(
+@table("release", ["0.20.2", "0.22.0", "0.25.1", "0.33.0"])
+@table(
     ("flag", "value", "role"),
     [
         ("--worker-cls", "my.Worker", WORKER),
@@ -57,8 +58,8 @@ def test_code_from_outside_vllm_is_reported_and_leaves_the_runner_undecided(
     check(ask, args, release, [loads(flag, value, role)])
 
 
-@pytest.mark.parametrize("release", ["0.20.2", "0.33.0"])
-@pytest.mark.parametrize(
+@table("release", ["0.20.2", "0.33.0"])
+@table(
     ("flag", "value"),
     [
         ("--worker-cls", "auto"),

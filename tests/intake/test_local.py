@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.model.files import MAX_BYTES, FileInvalid, FolderInvalid, read_config, read_folder
 
@@ -126,7 +127,7 @@ def test_infinity_and_nan_are_read_as_null(text: str, document: dict[str, Any]) 
     assert read_config(text.encode()) == document
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "reason"),
     [
         ("", "is empty"),

@@ -9,6 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.intake.model.tables import (
     TABLES_FOLDER,
@@ -929,7 +930,7 @@ def test_the_tables_are_as_the_generator_writes_them(tmp_path: Path) -> None:
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("release", releases())
+@table("release", releases())
 def test_every_decision_of_a_release_could_be_read(release: str) -> None:
     found = tables(release)
     decided = {

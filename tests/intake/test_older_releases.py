@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from representatives import slow_except
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import flags
@@ -65,7 +66,7 @@ def decided(
     return policy.decide(request, date(2026, 1, 1))
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "env", "runner", "errors", "warnings"),
     [
         ("0.3.0", {}, "v1", [], [V0_ONLY]),
@@ -181,7 +182,7 @@ def test_a_variable_with_an_unknown_value_is_assumed_to_be_unset(policy: Policy)
         assert [warning for warning in decision.warnings if "is not known here" in warning] == [unknown.format(name)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "args", "launch_errors"),
     [
         ("0.3.2", ["--max-model-len", "4096", "--block-size", "16", "-tp", "2", "--lora-modules", "a=b", "c=d"], []),
@@ -270,7 +271,7 @@ NO_SERVE = (
 NO_MODEL = "`vllm serve` of vLLM {} does not take the model by `--model` and would not start; write `vllm serve MODEL`"
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "command", "launch_error"),
     [
         ("0.3.2", ["vllm", "serve", "m"], NO_SERVE),
@@ -328,7 +329,7 @@ def test_a_module_starts_the_server_in_the_releases_that_have_it(
         assert [error[: len(named)] for error in found] == [named] * (release in not_in), release
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "args", "message"),
     [
         ("0.6.4", ["--limit-mm-per-prompt", '{"image": 2}'], "`--limit-mm-per-prompt`: expected a list such as"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.errors import RequestInvalid
 
@@ -23,7 +24,7 @@ def on(platform: str, **members: Any) -> dict[str, Any]:
     return {"environment": {"platform": platform, **members}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("args", "release", "given", "rules"),
     [
         (DENSE, "0.23.0", on("tpu"), ["own-runner-tpu"]),

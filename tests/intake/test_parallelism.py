@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking
@@ -31,7 +32,7 @@ EXECUTORS: list[tuple[list[str], tuple[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "expected"), EXECUTORS, ids=[" ".join(args) for args, _ in EXECUTORS])
+@table(("args", "expected"), EXECUTORS, ids=[" ".join(args) for args, _ in EXECUTORS])
 def test_the_executor_follows_from_the_sizes_unless_it_is_named(
     ask: Asking, args: list[str], expected: tuple[str, str]
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from deployments import TODAY, Asking
+from tables import table
 
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -57,7 +58,7 @@ def warnings(ask: Asking, **members: Any) -> list[str]:
     return ask.policy.decide(request, TODAY).warnings
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), CASES)
+@table(("name", "value", "expected"), CASES)
 def test_a_variable_that_may_load_another_model_gives_a_warning(
     ask: Asking, name: str, value: str | None, expected: list[str]
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deployments import DENSE as CONFIG
 from deployments import Asking, Config
+from tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,7 +114,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "args", "models", "expected"),
     REFUSED,
     ids=[f"{release} {' '.join(args)}" for release, args, _, _ in REFUSED],

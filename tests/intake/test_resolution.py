@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.registry import (
@@ -94,7 +95,7 @@ CASES: list[tuple[str, Document, ModelQuery, tuple[str, str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "query", "expected"), CASES)
+@table(("release", "document", "query", "expected"), CASES)
 def test_the_runner_type_follows_from_the_class(
     release: str, document: Document, query: ModelQuery, expected: tuple[str, str, str]
 ) -> None:
@@ -242,7 +243,7 @@ REWRITTEN: list[tuple[str, Document, frozenset[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "files", "expected"), REWRITTEN)
+@table(("release", "document", "files", "expected"), REWRITTEN)
 def test_architectures_are_those_that_vllm_sees(
     release: str, document: Document, files: frozenset[str], expected: list[str]
 ) -> None:
@@ -270,7 +271,7 @@ EXPERTS: list[tuple[Document, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "expected"), EXPERTS)
+@table(("document", "expected"), EXPERTS)
 def test_experts_come_from_configuration_classes_too(document: Document, *, expected: bool) -> None:
     assert is_moe(Configuration(document, tables(NEWEST))) is expected
 

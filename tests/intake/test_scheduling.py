@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking
@@ -45,7 +46,7 @@ CHOSEN: list[tuple[list[str], dict[str, str], dict[str, tuple[bool, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "env", "expected"), CHOSEN, ids=[" ".join([*args, *env]) for args, env, _ in CHOSEN])
+@table(("args", "env", "expected"), CHOSEN, ids=[" ".join([*args, *env]) for args, env, _ in CHOSEN])
 def test_scheduling_is_as_the_release_chooses(
     ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[bool, str]]
 ) -> None:

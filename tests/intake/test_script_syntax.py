@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
+from tables import table
 
 from policy.intake.command.certain_scripts import uncertain_construct
 
@@ -90,14 +90,14 @@ def is_accepted(shell: str, script: str) -> bool:
     return subprocess.run([shell, "-n", "-c", script], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("script", REFUSED)
+@table("script", REFUSED)
 def test_a_script_that_shells_refuse_is_not_certain(script: str) -> None:
     assert [is_accepted(shell, script) for shell in ("dash", "bash")] == [False, False]
     assert uncertain_construct(script, is_bash=True)
     assert uncertain_construct(script, is_bash=False)
 
 
-@pytest.mark.parametrize("script", ACCEPTED)
+@table("script", ACCEPTED)
 def test_a_script_that_shells_accept_is_certain(script: str) -> None:
     assert [is_accepted(shell, script) for shell in ("dash", "bash")] == [True, True]
     assert uncertain_construct(script, is_bash=True) == ""

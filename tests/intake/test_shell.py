@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_references
@@ -14,7 +15,7 @@ from policy.intake.command.words import Pattern, Unknown
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words"),
     [
         ("vllm serve m -tp 2", ["vllm", "serve", "m", "-tp", "2"]),
@@ -44,7 +45,7 @@ def test_a_text_is_split_into_words_as_by_a_shell(text: str, words: list[str]) -
     assert split(text, ENV)[0].words == words
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "$(cat x)",
@@ -68,7 +69,7 @@ def test_an_expansion_that_only_a_running_shell_knows_is_left_as_written(text: s
         assert (type(word), word) == (Unknown, text)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         *(
@@ -135,7 +136,7 @@ def test_an_expansion_that_quotes_do_not_join_may_be_any_number_of_words(text: s
     assert word.is_several
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "IFS=:; A=b:c; r $A",
@@ -163,7 +164,7 @@ def test_a_variable_that_may_have_changed_before_is_unknown(text: str) -> None:
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, True)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "declare -u A=b; r $A",
@@ -242,7 +243,7 @@ def test_an_expansion_without_a_certain_end_is_refused(text: str) -> None:
         split(f"a {text}", {})
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words"),
     [
         ('x=(a b); x+=(c); r "${x[@]}"', ["r", "a", "b", "c"]),
@@ -272,7 +273,7 @@ def test_an_array_expands_to_its_elements(text: str, words: list[str]) -> None:
     assert (command.words, [word for word in command.words if type(word) is Unknown]) == (words, [])
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         'x=(a); if b; then x+=(c); fi; r "${x[@]}"',
@@ -370,7 +371,7 @@ def test_separators_separate_commands(text: str, commands: list[list[str]]) -> N
     assert [command.words for command in split(text, {})] == commands
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "env"),
     [
         ("A=b run", {"A": "b"}),
@@ -463,7 +464,7 @@ def test_a_substitution_that_may_start_vllm_is_an_unknown_command(text: str) -> 
         assert (found, type(found[0])) == ([text], Unknown)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("a 'b", "the quote `'` at character 3 is not closed; close it"),
@@ -499,7 +500,7 @@ def test_an_invalid_command_is_a_fault_with_its_position(text: str, message: str
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
+@table(
     ("word", "filled", "kind"),
     [
         ("plain", "plain", str),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deployments import DENSE, HEADS, LLAMA
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking, Config
@@ -107,9 +108,7 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
 MY_DRAFTS = {"my.draft": LLAMA, "a/my.draft": LLAMA}
 
 
-@pytest.mark.parametrize(
-    ("model", "keys", "release", "expected"), METHODS, ids=[f"{release}-{keys}" for _, keys, release, _ in METHODS]
-)
+@table(("model", "keys", "release", "expected"), METHODS, ids=[f"{release}-{keys}" for _, keys, release, _ in METHODS])
 def test_the_method_is_detected_as_by_the_release(
     ask: Asking, model: str, keys: dict[str, Any], release: str, expected: Found
 ) -> None:

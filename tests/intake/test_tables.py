@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tables import table
 
 from policy.intake.model.tables import Model, provenance, releases, releases_with_flags, tables
 
@@ -16,7 +17,7 @@ def test_the_tables_cover_every_release_with_the_digests_of_its_sources() -> Non
     assert all(len(row["sha256"]) == 64 for rows in provenance().values() for row in rows.values())
 
 
-@pytest.mark.parametrize("release", releases())
+@table("release", releases())
 def test_every_class_of_a_release_could_be_read(release: str) -> None:
     found = tables(release)
     models = found.models.values()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deployments import DENSE, HEADS, LLAMA, MODELS
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking, Config
@@ -82,9 +83,7 @@ FACTS: list[tuple[str, Config, str, tuple[Any, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "config", "fact", "expected"), FACTS, ids=[f"{name}-{fact}" for name, _, fact, _ in FACTS]
-)
+@table(("name", "config", "fact", "expected"), FACTS, ids=[f"{name}-{fact}" for name, _, fact, _ in FACTS])
 def test_a_fact_comes_from_the_configuration(
     ask: Asking, name: str, config: Config, fact: str, expected: tuple[Any, str]
 ) -> None:
@@ -164,8 +163,8 @@ QUANTIZATION_FILES: list[tuple[str, Config, str, tuple[bool, str]]] = [
 ]
 
 
-@pytest.mark.parametrize("release", ["0.20.0", "0.22.0", "0.23.0", "0.33.0"])
-@pytest.mark.parametrize(("file", "config", "text", "expected"), QUANTIZATION_FILES)
+@table("release", ["0.20.0", "0.22.0", "0.23.0", "0.33.0"])
+@table(("file", "config", "text", "expected"), QUANTIZATION_FILES)
 def test_the_quantisation_file_counts_if_the_configuration_states_none(
     ask: Asking, release: str, file: str, config: Config, text: str, expected: tuple[bool, str]
 ) -> None:
@@ -245,7 +244,7 @@ BY_ARGUMENT: list[tuple[list[str], str, tuple[Any, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "fact", "expected"), BY_ARGUMENT, ids=[" ".join(args) for args, _, _ in BY_ARGUMENT])
+@table(("args", "fact", "expected"), BY_ARGUMENT, ids=[" ".join(args) for args, _, _ in BY_ARGUMENT])
 def test_the_command_line_can_override_the_configuration(
     ask: Asking, args: list[str], fact: str, expected: tuple[Any, str]
 ) -> None:

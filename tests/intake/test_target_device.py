@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deployments import TODAY
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.result import require_known_values
@@ -36,8 +37,8 @@ def answer(ask: Asking, args: list[str] | str, release: str, **given: Any) -> tu
     return decision.runner, origin, [each for each in decision.warnings if NAME in each]
 
 
-@pytest.mark.parametrize("value", ["cpu", "CPU", "Cpu"])
-@pytest.mark.parametrize(
+@table("value", ["cpu", "CPU", "Cpu"])
+@table(
     ("release", "runner"), [("0.28.0", "v1"), ("0.29.0", "v1"), ("0.30.0", "v1"), ("0.32.0", "v1"), ("0.33.0", "v1")]
 )
 def test_cpu_selects_the_platform_from_0_28_on(ask: Asking, value: str, release: str, runner: str) -> None:

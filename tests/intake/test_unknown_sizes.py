@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deployments import DENSE, NEWEST
 from msgspec import UnsetType
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking
@@ -34,10 +35,10 @@ REFUSED = "vLLM refuses this configuration"
 VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 
 
-@pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("model", ["dense", "moe", "hybrid"])
-@pytest.mark.parametrize("flag", FLAGS)
-@pytest.mark.parametrize(("release", "env"), [("0.23.0", {}), ("0.23.0", {VARIABLE: "1"}), (NEWEST, {})])
+@table("others", OTHERS)
+@table("model", ["dense", "moe", "hybrid"])
+@table("flag", FLAGS)
+@table(("release", "env"), [("0.23.0", {}), ("0.23.0", {VARIABLE: "1"}), (NEWEST, {})])
 def test_an_unknown_size_is_a_problem_exactly_if_sizes_are_decided_differently(
     ask: Asking, flag: str, model: str, others: str, release: str, env: dict[str, str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.intake.arguments_document import arguments_document, arguments_in, differences, find, suggestion
 from policy.intake.model.tables import releases_with_flags
@@ -24,7 +25,7 @@ REFUSED = "vLLM 0.24.0 refuses the variables with `--fail-on-environ-validation`
 INSTEAD = "; use `--moe-backend` instead"
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "names", "platform", "expected"),
     [
         ("0.33.0", ["VLLM_USE_V1"], "cuda", [NOT_READ.format("0.33.0", "VLLM_USE_V1", "0.6.4 to 0.11.0 read it")]),
@@ -82,7 +83,7 @@ def test_the_number_of_warnings_is_limited() -> None:
     assert (len(found), found[-1].endswith("more variables are not read by vLLM 0.33.0")) == (MAX_WARNINGS + 1, True)
 
 
-@pytest.mark.parametrize("release", releases_with_flags())
+@table("release", releases_with_flags())
 def test_the_variables_that_a_release_reads_give_no_warning_there(release: str) -> None:
     read = [name for name in variable_history() if row_in(name, release) is not None]
     warned = {name for name in read if (row_in(name, release) or {}).get("deprecated")}

@@ -20,6 +20,7 @@ from log.conftest import wait_for
 from msgspec.structs import replace
 from processes import bound
 from starlette.requests import Request
+from tables import table
 from uuid_utils import uuid7
 
 from policy.errors import RequestInvalid
@@ -291,8 +292,8 @@ def test_a_request_for_records_waits_for_a_slot_for_a_limited_time(monkeypatch: 
     asyncio.run(refused())
 
 
-@pytest.mark.parametrize("name", FILTERS)
-@pytest.mark.parametrize("text", ["a" * 257, "a" * 50_000, "1" * 50_000, "\u00e9" * 20_000, "a-" * 20_000 + "a"])
+@table("name", FILTERS)
+@table("text", ["a" * 257, "a" * 50_000, "1" * 50_000, "\u00e9" * 20_000, "a-" * 20_000 + "a"])
 def test_an_overlong_value_is_a_fault_of_the_filter(name: str, text: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_filter([(name, text)])
@@ -369,7 +370,7 @@ INVALID_TIMESTAMPS = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "text"),
     [
         *(("since", text) for text in INVALID_TIMESTAMPS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tables import table
 
 from policy.observation.arguments import read_arguments
 from policy.observation.python_value import NotAValue
@@ -12,7 +13,7 @@ from policy.observation.python_value import NotAValue
 TRANSFER = "KVTransferConfig(kv_connector='NixlConnector', kv_role='kv_both', kv_rank=None, hook=<function f at 0x1>)"
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words"),
     [
         ("{}", []),

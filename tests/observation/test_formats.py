@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tables import table
 
 from policy.observation.formats import HOLE, OF_EXCEPTIONS, Format, Shows, formats, match_exception, match_record
 from policy.observation.lines import LINES, place_lines, places
@@ -28,7 +29,7 @@ def create():
 """
 
 
-@pytest.mark.parametrize("form", formats(), ids=lambda form: form.id)
+@table("form", formats(), ids=lambda form: form.id)
 def test_each_text_is_recognised_with_its_values(form: Format) -> None:
     text = form.text
     for number in range(form.text.count(HOLE)):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tables import table
 
 from policy.observation.python_value import MAX_DEPTH, MAX_TEXT, MAX_VALUES, UNREADABLE, NotAValue, read_value
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("{}", {}),

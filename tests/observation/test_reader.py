@@ -23,6 +23,7 @@ from observation_logs import (
     v2_start,
     version,
 )
+from tables import table
 
 from policy.observation.reader import MAX_ENGINES, TooManyEngines, read_log
 
@@ -40,7 +41,7 @@ def shown(lines: list[str]) -> list[tuple[Any, ...]]:
     return [(it.release, it.runner, it.starts, it.failure.text if it.failure else None) for it in engines]
 
 
-@pytest.mark.parametrize(
+@table(
     ("lines", "expected"),
     [
         (v2_start(), ("0.26.0", "v2", True, None)),
@@ -201,7 +202,7 @@ WRAPPED = {
 }
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@table("name", WRAPPED)
 def test_what_is_around_a_line_is_removed(name: str) -> None:
     failing = [*v2_start()[:4], *engine_failure("ValueError: x")]
     assert shown([*map(WRAPPED[name], v2_start())]) == [("0.26.0", "v2", True, None)]

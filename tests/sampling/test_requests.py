@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.checks.request_cases import read_request_cases, run_request_cases
 from policy.errors import RequestInvalid, RulesInvalid
@@ -140,9 +141,7 @@ BODIES: list[tuple[str, dict[str, Any], str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("request_", "release", "expected"), [each[1:] for each in BODIES], ids=[each[0] for each in BODIES]
-)
+@table(("request_", "release", "expected"), [each[1:] for each in BODIES], ids=[each[0] for each in BODIES])
 def test_bodies_and_parameters_get_their_findings(
     checker: RequestChecker, request_: dict[str, Any], release: str, expected: list[str]
 ) -> None:
@@ -237,7 +236,7 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "expected"), FAULTS)
+@table(("request_", "expected"), FAULTS)
 def test_faults_name_the_parameter_and_what_is_legal(
     checker: RequestChecker, request_: Any, expected: list[tuple[str, str]]
 ) -> None:

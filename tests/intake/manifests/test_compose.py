@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shipped_images import read_manifest
+from tables import table
 
 from policy.errors import RulesInvalid
 from policy.intake.command.words import Unknown
@@ -83,7 +84,7 @@ INTERPOLATED: list[tuple[str, str | None, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value", "assumptions"), INTERPOLATED)
+@table(("text", "value", "assumptions"), INTERPOLATED)
 def test_a_text_is_interpolated_as_by_compose(text: str, value: str | None, assumptions: list[tuple[str, str]]) -> None:
     found = interpolate(text)
     assert (None if found.unknown else found.text) == value
@@ -93,7 +94,7 @@ def test_a_text_is_interpolated_as_by_compose(text: str, value: str | None, assu
     )
 
 
-@pytest.mark.parametrize(("text", "value", "assumptions"), INTERPOLATED)
+@table(("text", "value", "assumptions"), INTERPOLATED)
 def test_every_text_of_a_service_is_interpolated(
     text: str, value: str | None, assumptions: list[tuple[str, str]]
 ) -> None:
@@ -109,11 +110,11 @@ def test_every_text_of_a_service_is_interpolated(
     assert (None if type(program) is Unknown else program) == value
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     ["${", "${}", "${ }", "${ foo}", "${foo }", "${foo!}", "${1}", "${A:b}", "${A:-d", "${A:-\n}", "${A:-${}}", "${é}"],
 )
-@pytest.mark.parametrize("where", ["environment", "variable", "command", "word", "entrypoint", "image"])
+@table("where", ["environment", "variable", "command", "word", "entrypoint", "image"])
 def test_an_invalid_reference_is_a_fault(text: str, where: str) -> None:
     services: dict[str, tuple[dict[str, Any], str]] = {
         "environment": ({"environment": [f"A=x{text}"]}, "environment/0"),
@@ -196,7 +197,7 @@ def test_the_name_of_a_variable_may_come_from_another(
     assert not note or note in container.notes
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "text"),
     [
         (1, "1"),
@@ -302,7 +303,7 @@ SCALARS: list[tuple[str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("scalar", "text"), SCALARS)
+@table(("scalar", "text"), SCALARS)
 def test_the_yaml_of_a_variable_is_read_as_go_reads_it(scalar: str, text: str | None) -> None:
     compose = f"{{services: {{a: {{entrypoint: [vllm, serve], environment: {{A: &v {scalar}\n, B: *v}}}}}}}}"
     for written in (compose, f"manifest: {compose}", f"items:\n- manifest: [{compose}]"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.manifests.reading import MAX_COPIED
 from policy.intake.manifests.registry import is_manifest
@@ -138,7 +139,7 @@ def test_extended_services_are_not_copied_without_end(*, is_chain: bool) -> None
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     "service",
     [
         ELSEWHERE,
@@ -178,7 +179,7 @@ def test_a_service_that_may_start_vllm_is_a_problem(service: dict[str, Any]) -> 
         assert (CONFIG in problem) or ("build" in service and "`entrypoint: [vllm, serve]`" in problem)
 
 
-@pytest.mark.parametrize(
+@table(
     "service",
     [
         {"build": "."},

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.errors import RequestFault
 from policy.intake.manifests.registry import is_manifest
@@ -52,7 +53,7 @@ def test_an_entry_point_that_cannot_be_split_is_a_fault() -> None:
     assert faults == [RequestFault("/manifest/entrypoint", "a quote is not closed, so dstack refuses it")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("gpu", "count"),
     [
         ("H100:4", "4"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.go_shellwords import split
@@ -66,7 +67,7 @@ def test_a_command_is_split_as_by_go_shellwords(text: str) -> None:
     assert words_or_none(text) == go_words(text)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words"),
     [
         ("", []),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -42,7 +43,7 @@ def pod(spec: dict[str, Any] | None = None, **container: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "platform"),
     [
         ("nvidia.com/gpu", "cuda"),
@@ -101,7 +102,7 @@ TPU_NODE = {"key": "cloud.google.com/gke-tpu-accelerator", "operator": "Exists"}
 GPU_NODE = {"key": "cloud.google.com/gke-accelerator", "operator": "In", "values": ["nvidia-l4"]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "signs"),
     [
         ({"runtimeClassName": "nvidia"}, [("cuda", "runtimeClassName")]),
@@ -175,7 +176,7 @@ def reserved(**device: Any) -> dict[str, Any]:
 RESERVED = "deploy.resources.reservations.devices"
 
 
-@pytest.mark.parametrize(
+@table(
     ("service", "signs"),
     [
         ({"runtime": "nvidia"}, [("cuda", "runtime")]),
@@ -202,7 +203,7 @@ def test_a_compose_service_shows_its_platform(service: dict[str, Any], signs: li
     assert shown(compose(**service)) == [signs]
 
 
-@pytest.mark.parametrize(
+@table(
     ("accelerators", "platforms"),
     [
         ("H100:8", ["cuda"]),
@@ -394,7 +395,7 @@ SEVERAL = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("container", "spec", "stated", "expected"),
     [
         (limits("amd.com/gpu"), {}, None, ("rocm", AMD, [])),

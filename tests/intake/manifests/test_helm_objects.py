@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.result import require_known_values
@@ -107,7 +108,7 @@ def applications(**fields: Any) -> dict[str, Any]:
 PATCHED = {"kustomize": {"images": [{"name": "vllm/vllm-openai", "newTag": "v0.21.0"}]}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("identity", "spec", "fields", "remedy"),
     [
         (FLUX, release(valuesFrom=[{"kind": "ConfigMap", "name": "x"}]), ["`spec.valuesFrom`"], HELM),
@@ -193,7 +194,7 @@ def test_parameters_of_argo_cd_replace_values(spec: dict[str, Any], image: str, 
     assert repr(spec) == before
 
 
-@pytest.mark.parametrize(
+@table(
     ("parameters", "named"),
     [
         ([parameter(f"{MODEL}.tag", "$TAG")], f"`{MODEL}.tag`"),

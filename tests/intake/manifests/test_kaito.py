@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.errors import RequestFault
 
@@ -50,7 +51,7 @@ def configured(text: str, preset: str = "phi-4", instance_type: str | None = A10
     return added([config_map(text), workspace(preset, instance_type, inference={"config": "c"})])
 
 
-@pytest.mark.parametrize(
+@table(
     ("preset", "instance_type", "expected"),
     [
         ("phi-4-mini-instruct", A10, ["--tensor-parallel-size=1", LMCACHE]),

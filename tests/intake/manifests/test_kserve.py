@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.result import require_known_values
@@ -61,8 +62,8 @@ def requests(ask: Asking, *documents: dict[str, Any]) -> dict[str, Request]:
     return {path: request for path, request in found if isinstance(request, Request)}
 
 
-@pytest.mark.parametrize("kind", ["ServingRuntime", "ClusterServingRuntime"])
-@pytest.mark.parametrize(
+@table("kind", ["ServingRuntime", "ClusterServingRuntime"])
+@table(
     ("image", "version", "expected", "release"),
     [
         (IMAGE, "v0.33.0", "vllm/vllm-openai:v0.33.0", "0.33.0"),
@@ -102,7 +103,7 @@ CPU_NOTE = "KServe runs the CPU build of the image, so the platform is `cpu`"
 UNKNOWN_NOTE = "and the image does not show whether it is a CPU build; state the platform"
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "image", "platform", "note"),
     [
         (HUGGINGFACE, None, "cpu", CPU_NOTE),
@@ -272,8 +273,8 @@ SEVERAL = (
 )
 
 
-@pytest.mark.parametrize("is_reversed", [False, True])
-@pytest.mark.parametrize(
+@table("is_reversed", [False, True])
+@table(
     ("namespace", "runtimes", "expected", "is_certain"),
     [
         ("d", [of("v0.33.0", "d"), of("v0.21.0", "cluster")], "v0.33.0", True),
@@ -349,7 +350,7 @@ def test_a_disabled_runtime_is_a_problem(runtimes: list[dict[str, Any]], *, is_d
 NOT_IN_THE_MANIFEST = "is not in the manifest; its own arguments and variables are not known"
 
 
-@pytest.mark.parametrize(
+@table(
     ("format_name", "name", "is_doubtful"),
     [
         ("vLLM", "mine", True),
@@ -402,8 +403,8 @@ SHOWS_VLLM: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("format_name", ["pytorch", "custom", "", None])
-@pytest.mark.parametrize("model", SHOWS_VLLM)
+@table("format_name", ["pytorch", "custom", "", None])
+@table("model", SHOWS_VLLM)
 def test_an_unknown_runtime_of_another_format_that_shows_vllm_cannot_be_decided(
     format_name: str | None, model: dict[str, Any]
 ) -> None:
@@ -535,7 +536,7 @@ def test_kserves_server_ignores_flags_that_it_does_not_know() -> None:
     assert [note.partition(":")[0] for note in ignored] == ["args[1]", "args[3]", "args[6]"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("args", "words", "ignored"),
     [
         (["--no-such-flag=1", "x", "--seed", "1"], ["--seed", "1"], [0, 1]),

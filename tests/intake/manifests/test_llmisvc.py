@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.words import Unknown
 
@@ -66,7 +67,7 @@ def of_service(*documents: dict[str, Any]) -> Container:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "rendered"),
     [
         ("{{ .Spec.Model.Name }}", "m"),
@@ -225,8 +226,8 @@ def test_a_changed_configuration_of_kserve_runs_its_own_command() -> None:
     assert found.words == [*pod["containers"][0]["command"], "--a"]
 
 
-@pytest.mark.parametrize("value", [7, "x", [1], {"containers": 7}, {"containers": [7]}, main(command=7, env=[7, {}])])
-@pytest.mark.parametrize("field", ["template", "worker", "prefill", "model", "parallelism", "router"])
+@table("value", [7, "x", [1], {"containers": 7}, {"containers": [7]}, main(command=7, env=[7, {}])])
+@table("field", ["template", "worker", "prefill", "model", "parallelism", "router"])
 def test_no_value_of_a_configuration_breaks_a_service(field: str, value: Any) -> None:
     faults: list[RequestFault] = []
     read_manifest([config("c", **{field: value}), service("c"), service()], "", faults)

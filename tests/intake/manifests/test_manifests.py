@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_images import read_manifest, shipped_images
+from tables import table
 
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command_line import Container
@@ -94,14 +95,14 @@ def test_the_items_of_a_list_have_its_kind(version: str, kind: str) -> None:
     assert ([container.words for container in containers], faults) == ([["--model=a/b"]] * 2, [])
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@table("path", FIXTURES, ids=lambda path: path.stem)
 def test_a_manifest_gives_these_engines(path: Path) -> None:
     containers, faults = read(content(path))
     assert faults == []
     assert [shown(container) for container in containers] == content(HERE / "gives" / path.name)
 
 
-@pytest.mark.parametrize(
+@table(
     ("image", "version", "noted"),
     [
         ("vllm/vllm-openai:v0.23.0", "0.23.0", False),
@@ -161,7 +162,7 @@ def test_only_images_in_the_table_show_the_version_of_vllm(
     assert (found.version, bool(found.unversioned)) == (version, noted)
 
 
-@pytest.mark.parametrize(
+@table(
     ("container", "counts"),
     [
         ({"image": "vllm/vllm-openai:v0.23.0", "args": ["Qwen/Qwen3-8B"]}, True),
@@ -240,7 +241,7 @@ ENTRY_POINT = ["vllm", "serve"]
 SERVER = "vllm.entrypoints.openai.api_server"
 
 
-@pytest.mark.parametrize(
+@table(
     ("args", "words"),
     [
         (["qwen3", "--enable-dbo"], [*ENTRY_POINT, "qwen3", "--enable-dbo"]),
@@ -308,7 +309,7 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
     assert read({"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": spec}) == ([], [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "pointer", "message"),
     [
         ({"apiVersion": "apps.example.com/v1", "kind": "Zoo"}, "/kind", f"unknown kind `Zoo`; legal: {KINDS}"),
@@ -441,7 +442,7 @@ def test_a_fault_has_its_pointer_in_the_manifest(document: object, pointer: str,
     assert read(document)[1] == [RequestFault(f"/manifest{pointer}", message)]
 
 
-@pytest.mark.parametrize(
+@table(
     "document",
     [
         {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}},
@@ -486,7 +487,7 @@ CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm
 NOT_KNOWN = "the kind `{}` is not known; what its controller adds to the container is not considered"
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "kind", "members", "path"),
     [
         ("argoproj.io/v1alpha1", "Workflow", {"spec": {"templates": [{}, {"container": CONTAINER}]}}, "templates[1]"),
@@ -498,7 +499,7 @@ NOT_KNOWN = "the kind `{}` is not known; what its controller adds to the contain
         ("networking.k8s.io/v1", "Foo", {"spec": {"x": {"image": "vllm/vllm-openai", "args": ["a/b"]}}}, "spec.x"),
     ],
 )
-@pytest.mark.parametrize("others", [[], [pod(image="nginx")]])
+@table("others", [[], [pod(image="nginx")]])
 def test_a_container_in_an_object_of_an_unknown_kind_is_read(
     version: str, kind: str, members: dict[str, Any], path: str, others: list[Any]
 ) -> None:
@@ -554,9 +555,9 @@ BROKEN: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "message"), BROKEN)
-@pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize("kind", ["list", "List"])
+@table(("broken", "message"), BROKEN)
+@table("place", [0, 1, 2])
+@table("kind", ["list", "List"])
 def test_an_object_that_cannot_be_read_does_not_affect_the_others(
     broken: object, message: str, place: int, kind: str
 ) -> None:
@@ -620,7 +621,7 @@ def notes(document: object) -> list[str]:
 SERVE = ["vllm", "serve", "/mnt/models"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "expected"),
     [
         pytest.param(
@@ -936,7 +937,7 @@ def test_a_manifest_is_recognised_by_its_kind_or_its_shape(document: object, kno
 OFFLOADING = {"cpu": "1Gi"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "note"),
     [
         (
@@ -1011,7 +1012,7 @@ def test_information_that_a_manifest_lacks_gets_a_note(document: object, note: s
     assert note in notes(document)
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "name", "value"),
     [
         (stack(vllmConfig={"v0": "1"}), "VLLM_USE_V1", "0"),
@@ -1333,9 +1334,9 @@ UNREAD: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("is_list", [False, True])
-@pytest.mark.parametrize("is_first", [False, True])
-@pytest.mark.parametrize(("sidecar", "fault"), UNREAD)
+@table("is_list", [False, True])
+@table("is_first", [False, True])
+@table(("sidecar", "fault"), UNREAD)
 def test_a_container_that_cannot_be_read_does_not_affect_the_engine_beside_it(
     sidecar: Any, fault: str, *, is_first: bool, is_list: bool
 ) -> None:

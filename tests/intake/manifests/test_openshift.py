@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.manifests.reading import MAX_COPIED
 
@@ -21,7 +22,7 @@ def template(*parameters: Any, **container: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("parameter", "text", "expected"),
     [
         ({"name": "A", "value": "x"}, "${A}", "x"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -108,7 +109,7 @@ def test_the_variables_of_a_job_are_those_of_the_head_and_of_its_environment(
     assert (found.image, found.env, found.has_hidden_variables, found.notes) == (image, env, False, [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("field", "value", "is_anywhere"),
     [
         *(("entrypointNumGpus", value, True) for value in (1, 0.5, "1")),
@@ -117,7 +118,7 @@ def test_the_variables_of_a_job_are_those_of_the_head_and_of_its_environment(
         *(("entrypointNumGpus", 0, False), ("entrypointResources", "", False), ("entrypointNumCpus", None, False)),
     ],
 )
-@pytest.mark.parametrize(
+@table(
     ("worker", "is_other"),
     [
         ({}, False),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from shipped_images import read_manifest
+from tables import table
 
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -98,7 +99,7 @@ ENVIRONMENTS: list[tuple[dict[str, Any], dict[str, str | None]]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "expected"), ENVIRONMENTS)
+@table(("written", "expected"), ENVIRONMENTS)
 def test_an_engine_has_the_variables_of_all_its_runtime_environments(
     written: dict[str, Any], expected: dict[str, str | None]
 ) -> None:
@@ -208,7 +209,7 @@ def release_of(found: Decision) -> tuple[str, bool, list[str]]:
     return found.vllm_version, found.release.verified, warnings
 
 
-@pytest.mark.parametrize(("environment", "version", "cause"), PACKAGES)
+@table(("environment", "version", "cause"), PACKAGES)
 def test_a_runtime_environment_may_install_another_vllm(
     ask: Asking, environment: dict[str, Any], version: str, cause: str
 ) -> None:
@@ -330,7 +331,7 @@ RAY = {"image": "vllm/vllm-openai:v0.23.0"}
 OVERWRITES = {"annotations": {"ray.io/overwrite-container-cmd": "true"}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("containers", "sidecars", "read"),
     [
         ([RAY], [], []),
@@ -343,9 +344,9 @@ OVERWRITES = {"annotations": {"ray.io/overwrite-container-cmd": "true"}}
         ([RAY], [ARGS], []),
     ],
 )
-@pytest.mark.parametrize("overwrites", ["", "object", "template"])
-@pytest.mark.parametrize("kind", ["RayCluster", "RayService"])
-@pytest.mark.parametrize("group", ["headGroupSpec", "workerGroupSpecs"])
+@table("overwrites", ["", "object", "template"])
+@table("kind", ["RayCluster", "RayService"])
+@table("group", ["headGroupSpec", "workerGroupSpecs"])
 def test_ray_starts_in_the_first_container_of_a_pod_and_the_others_are_their_own(
     containers: list[Any], sidecars: list[Any], read: list[str], kind: str, group: str, overwrites: str
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest, shipped_images
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.request.request import is_bare_manifest, read_request
@@ -25,7 +26,7 @@ def read(document: object) -> list[Container]:
     return containers
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "found"),
     [
         ({"server_cmd": "vllm serve a/b -tp 2"}, [("server_cmd", ["bash", "-c", "vllm serve a/b -tp 2"])]),

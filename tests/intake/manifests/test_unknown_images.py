@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -29,7 +30,7 @@ def patch(**container: Any) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": template}}
 
 
-@pytest.mark.parametrize(
+@table(
     "image",
     [
         None,
@@ -43,7 +44,7 @@ def patch(**container: Any) -> dict[str, Any]:
         "${IMAGE}",
     ],
 )
-@pytest.mark.parametrize(
+@table(
     "members",
     [
         {"args": ["--model=Qwen/Qwen3-8B", "--enable-dbo"]},

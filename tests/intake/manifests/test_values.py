@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest, shipped_images
+from tables import table
 
 from policy.request.request import FIELDS, is_bare_manifest
 
@@ -65,7 +66,7 @@ def test_a_whole_command_line_is_decided(
     assert (container.notes, container.problem) == ([NOTE], "")
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "path", "image"),
     [
         ({"image": PARTS}, "image", IMAGE),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.launcher import read_command
 from policy.intake.command.words import Unknown
@@ -53,7 +54,7 @@ def line_of(engine: Container, faults: list[RequestFault]) -> CommandLine:
 OTHER = config_map({"other": "2"})
 
 
-@pytest.mark.parametrize(
+@table(
     ("env", "others", "expected"),
     [
         ([reference(optional=True)], [config_map({"k": "2"})], {NAME: "2"}),
@@ -84,7 +85,7 @@ def test_an_optional_variable_without_a_value_is_left_out(
     assert (found, faults) == (expected, [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("namespace", "maps", "expected"),
     [
         (None, {None: {}}, "1"),
@@ -143,7 +144,7 @@ SECRET = [{"secretRef": {"name": "s"}}]
 SERVICES = ["KUBERNETES_SERVICE_PORT", "KUBERNETES_PORT", "FOO_SERVICE_HOST", "FOO_SERVICE_PORT_HTTP", "FOO_PORT"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "env_from", "is_known"),
     [
         ("RUNNER", [], True),
@@ -177,8 +178,8 @@ DEFAULTS = ["${TP:-2}", "${TP-2}", "${TP:=2}", "${TP=2}", '"${TP:-2}"', "$A_SERV
 SHELLS = [["sh", "-c"], ["bash", "-c"], ["env", "-S", "nohup bash -c"], ["bash", "-c", 'bash -c "$0"']]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("default", DEFAULTS)
+@table("shell", SHELLS)
+@table("default", DEFAULTS)
 def test_a_default_of_a_name_that_an_unseen_source_may_set_is_unknown(default: str, shell: list[str]) -> None:
     command = [*shell, f"vllm serve a/b --seed {default}"]
     for env_from in (SECRET, [{"configMapRef": {"name": "gone"}}]):
@@ -240,7 +241,7 @@ VOLUMES = [{"name": "c", "configMap": {"name": "c"}}, {"name": "e", "emptyDir": 
 FILES = {"s.yaml": "model: a/b", "t.yaml": "model: a/c"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("others", "hidden"),
     [
         ([], set()),
@@ -251,8 +252,8 @@ FILES = {"s.yaml": "model: a/b", "t.yaml": "model: a/c"}
         ([("e", "/cfg/s.yaml/", None), ("e", "/cfg/t.yaml", None)], {"s.yaml", "t.yaml"}),
     ],
 )
-@pytest.mark.parametrize("is_last", [False, True])
-@pytest.mark.parametrize("path", ["/cfg", "/cfg/"])
+@table("is_last", [False, True])
+@table("path", ["/cfg", "/cfg/"])
 def test_a_mount_below_another_hides_its_files(
     others: list[tuple[str, str, str | None]], hidden: set[str], path: str, *, is_last: bool
 ) -> None:
@@ -294,7 +295,7 @@ TEMPLATE_METADATA = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("source", "value"),
     [
         ({"fieldRef": {"fieldPath": "metadata.labels['tp']"}}, "4"),
@@ -336,8 +337,8 @@ def test_values_from_the_pod_itself(source: dict[str, Any], value: str | None) -
     assert found.env == {"A": value}
 
 
-@pytest.mark.parametrize("zero", [0, "0", "0Gi", "0m", "0.0", 0.0])
-@pytest.mark.parametrize(
+@table("zero", [0, "0", "0Gi", "0m", "0.0", 0.0])
+@table(
     ("resource", "value"),
     [
         ("limits.cpu", None),

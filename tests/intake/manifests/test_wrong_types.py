@@ -7,8 +7,8 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from deployments import DENSE
+from tables import table
 
 from policy.errors import PolicyError
 
@@ -88,7 +88,7 @@ def with_wrong_values(document: Any) -> Iterator[Any]:
             yield changed
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@table("path", FIXTURES, ids=lambda path: path.stem)
 def test_in_a_manifest(path: Path) -> None:
     documents = content(path)
     for document in documents if isinstance(documents, list) else [documents]:
@@ -101,8 +101,8 @@ def test_in_the_nodes_of_a_pod() -> None:
         read(changed)
 
 
-@pytest.mark.parametrize("release", ["0.9.0", "0.12.0", "0.19.1", "0.23.0", "0.33.0"])
-@pytest.mark.parametrize("flag", OPTIONS)
+@table("release", ["0.9.0", "0.12.0", "0.19.1", "0.23.0", "0.33.0"])
+@table("flag", OPTIONS)
 def test_in_the_json_of_a_flag(ask: Asking, flag: str, release: str) -> None:
     for changed in with_wrong_values(OPTIONS[flag]):
         with suppress(PolicyError):
