@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from policy.intake.command.launcher import find_server, read_command
 from policy.intake.command.launcher_grammar import Launcher, Meaning
 from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
+from policy.intake.command.program_names import MAY_NOT_EXIST
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 
 if TYPE_CHECKING:
@@ -148,8 +150,21 @@ def essence(words: list[str]) -> object:
     """What a command starts, apart from the programs before it and the vLLM that they use."""
     found = answer(words)
     if isinstance(found, ServerCommand):
-        return found.words, found.env, found.serve, found.doubts, found.warnings
+        absent = absent_of(words)
+        return (
+            found.words,
+            found.env,
+            found.serve,
+            [each for each in found.doubts if each not in absent],
+            found.warnings,
+        )
     return found
+
+
+def absent_of(words: list[str]) -> list[str]:
+    """The doubts about the commands of shells with which a command begins, as no shell runs it."""
+    own = list(takewhile({"exec", "command", "builtin"}.__contains__, words))
+    return [MAY_NOT_EXIST.format(f"`{word}`") for word in own]
 
 
 def assert_doubtful(words: list[str]) -> None:
@@ -245,7 +260,7 @@ def test_a_program_that_prints_starts_nothing_after_a_launcher(before: str) -> N
 
 @pytest.mark.parametrize("name", sorted(UNREAD_LAUNCHERS))
 def test_a_launcher_whose_words_are_not_read_is_a_doubt(name: str) -> None:
-    for before in ([name], [name, "-x", "y"], ["exec", name], ["timeout", "5", name, "--"]):
+    for before in ([name], [name, "-x", "y"], ["nohup", name], ["timeout", "5", name, "--"]):
         found = answer([*before, *VLLM])
         assert isinstance(found, ServerCommand)
         assert (found.words, found.env) == (["org/m", "-tp", "2"], {VARIABLE: None})
@@ -278,7 +293,7 @@ def test_the_doubt_names_the_word_and_the_launcher() -> None:
 
 
 def test_the_doubts_about_a_command_are_limited() -> None:
-    words = [word for index in range(500) for word in ("exec", f"--option-{index}")]
+    words = [word for index in range(500) for word in ("nohup", f"--option-{index}")]
     line = read_command([*words, *VLLM], [""] * 1005, {}, [], "")
     assert (line.words, len(line.doubts), len(line.warnings)) == (["org/m", "-tp", "2"], 8, 8)
     twice = read_command(["sudo", "nice", "sudo", *VLLM], [""] * 8, {}, [], "")
@@ -335,7 +350,7 @@ def test_any_words_of_a_launcher_s_grammar_give_the_answer_of_the_command_after_
     doubting = {Meaning.CHANGES, Meaning.LOGS_IN}
     may_change = LAUNCHERS[name].changes_variables or bool(meanings & doubting)
     assert set(found.doubts) >= set(plain.doubts)
-    assert (len(found.doubts) > len(plain.doubts)) is may_change
+    assert (len(found.doubts) > len(plain.doubts) + len(absent_of([name]))) is may_change
 
 
 @pytest.mark.parametrize("name", sorted(set(LAUNCHERS) - UNREAD_LAUNCHERS - {"rocprofv3"}))

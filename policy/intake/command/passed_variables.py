@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.program_names import program_doubts
 from policy.intake.command.program_walk import MAY_CHANGE, server_of
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand
@@ -28,30 +29,37 @@ SERVER: Final = ("vllm", "serve")
 class PassedVariables(Struct, frozen=True):
     """The variables of a command; None if a value is not known.
 
-    ``doubts`` say what may change them in an unknown way. With ``has_hidden_variables`` there may be others, from the
-    sources that ``notes`` name.
+    ``doubts`` say what may change them in an unknown way, and ``absent`` which programs of the command may not exist.
+    With ``has_hidden_variables`` there may be others, from the sources that ``notes`` name.
     """
 
     env: dict[str, str | None]
     doubts: tuple[str, ...] = ()
     has_hidden_variables: bool = False
     notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 def passed_variables(
-    words: Sequence[str], at: int, env: dict[str, str | None], budget: ExpansionBudget
+    words: Sequence[str], at: int, env: dict[str, str | None], budget: ExpansionBudget, *, is_script: bool
 ) -> PassedVariables | None:
-    """What the program at ``at`` gets of the variables in ``env``; None if nothing starts it."""
+    """What the program at ``at`` gets of the variables in ``env``; None if nothing starts it.
+
+    ``is_script``: whether a shell runs the command.
+    """
     if not at:
         return PassedVariables(env)
     before = [*words[:at], *SERVER]
+    context = ScriptContext(budget)
     try:
-        found = server_of(before, [""] * len(before), {}, env, ScriptContext(budget))
+        found = server_of(before, [""] * len(before), {}, env, context.inner() if is_script else context)
     except ShellSyntaxError:
         return _unknown(words[0], env)
     if isinstance(found, ServerCommand):
         hidden = secret_values({}, (), budget.secrets).hidden
-        return PassedVariables(found.env, tuple(map(hidden, found.doubts)))
+        absent = program_doubts(found.programs[:-1], is_script=is_script)
+        doubts = (doubt for doubt in found.doubts if doubt not in absent)
+        return PassedVariables(found.env, tuple(map(hidden, doubts)), absent=tuple(map(hidden, absent)))
     return None if found is None or found.remedy == STARTS_NOTHING else _unknown(words[0], env)
 
 

@@ -17,6 +17,7 @@ from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
 from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
 from policy.intake.command.nested_commands import server_of_eval, server_of_shell, server_of_xargs
+from policy.intake.command.program_names import MAX_DOUBTS, program_doubts
 from policy.intake.command.programs import (
     OTHER_SCRIPTS,
     PACKAGE,
@@ -60,8 +61,6 @@ _Passed: TypeAlias = "tuple[bool, ServerCommand | UnreadableCommand | None]"
 MAY_CHANGE: Final = "{} may change the variables of what it starts"
 WITHOUT_PATH: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
 """The vLLM of a program that is searched in `/bin` and `/usr/bin`, where the official images do not have it."""
-MAX_DOUBTS: Final = 8
-"""How many doubts about the programs of one command are kept."""
 NESTED: Final = {
     **dict.fromkeys(SHELLS, server_of_shell),
     "eval": server_of_eval,
@@ -88,11 +87,13 @@ def server_of(
     if isinstance(found, ServerCommand):
         for doubt in walk.doubts:
             doubt_variables(found, doubt)
+        found.doubts.extend(program_doubts(walk.programs, is_script=context.depth > 0))
         if found.installation is None and walk.installation is not None:
             found = replace(found, installation=walk.installation)
         walk.set_at.update(found.set_at)
         folders = (*walk.folders, *found.folders)
-        found = replace(found, programs=(*walk.programs, *found.programs), folders=folders, set_at=walk.set_at)
+        programs = (*walk.programs, *walk.loaded, *found.programs)
+        found = replace(found, programs=programs, folders=folders, set_at=walk.set_at)
     return found
 
 
@@ -100,9 +101,10 @@ class _ProgramWalk(Struct):
     """The walk over the programs of a command; the next one is at ``at``.
 
     ``own`` has the variables that they set so far, a copy of ``given`` if they set any, and ``set_at`` the place of the
-    word that sets or clears each of them. ``has_path``: whether no `env` cleared `PATH`. ``doubts`` say what may change
-    variables in an unknown way, ``unread`` which word may name another program, and ``installation`` is the vLLM that a
-    program runs instead of the image's.
+    word that sets or clears each of them. ``programs`` has the programs up to here, and ``loaded`` the options and the
+    file or module of the last one, if it is Python's. ``has_path``: whether no `env` cleared `PATH`. ``doubts`` say
+    what may change variables in an unknown way, ``unread`` which word may name another program, and ``installation``
+    is the vLLM that a program runs instead of the image's.
     """
 
     words: list[str]
@@ -113,6 +115,7 @@ class _ProgramWalk(Struct):
     context: ScriptContext
     at: int = 0
     programs: list[str] = []
+    loaded: list[str] = []
     folders: list[str] = []
     has_path: bool = True
     set_at: dict[str, str] = {}
@@ -172,7 +175,7 @@ class _ProgramWalk(Struct):
         """The server that Python starts, whose options and file count as programs."""
         found = python_command(self.words, self.places, self.own, self.at, self.context.depth)
         if isinstance(found, ServerCommand):
-            self.programs += self.words[self.at + 1 : len(self.words) - len(found.words)]
+            self.loaded += self.words[self.at + 1 : len(self.words) - len(found.words)]
         return found
 
     def _nested(self, program: str) -> ServerCommand | UnreadableCommand | None:
@@ -230,7 +233,7 @@ class _ProgramWalk(Struct):
         self.at = end
         if read.starts is Meaning.PROGRAM or end >= len(words):
             return True, None
-        self.programs.append(words[end])
+        self.loaded.append(words[end])
         if read.starts is Meaning.MODULE:
             return False, python_module(words, self.places, self.own, at, end, words[end])
         return False, python_file(words, self.places, self.own, end)

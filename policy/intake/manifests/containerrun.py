@@ -57,7 +57,7 @@ def read_container_run(
     passed = variables.doubts if _add_options(draft, run, variables) else ()
     unread = [f"the options {quoted(word)} of the container are not known" for word in run.unread]
     draft.has_hidden_variables = draft.has_hidden_variables or bool(unread)
-    for doubt in (*unread, *doubts, *passed):
+    for doubt in (*unread, *doubts, *variables.absent, *passed):
         draft.note(doubt)
         draft.doubts.append(doubt)
     if not draft.starts_vllm():

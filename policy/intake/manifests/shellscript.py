@@ -77,7 +77,7 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
     runs = [(command, run) for command, run in read if run is not None and run.words and run.starts]
     budget = ExpansionBudget()
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
-        variables = passed_variables(command.words, run.at, command.env, budget)
+        variables = passed_variables(command.words, run.at, command.env, budget, is_script=True)
         if variables is None:
             continue
         node = ManifestNode(script.reader, None, within=True)

@@ -110,7 +110,7 @@ def read_unit(document: ManifestNode) -> None:
 
 def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun) -> bool:
     """Add the engine that a container of a command runs; whether it starts vLLM."""
-    passed = passed_variables(words, run.at, draft.env, ExpansionBudget())
+    passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False)
     if passed is None:
         return False
     variables = replace(passed, has_hidden_variables=draft.has_hidden_variables, notes=tuple(draft.notes))

@@ -1,0 +1,46 @@
+"""Names of programs that only a shell understands, in a command whose words no shell reads.
+
+A container's `command`, `docker run`, `ExecStart=`, `env` and other launchers start a program by its name as written:
+they have no `exec` and no assignments, and replace neither `$HOME` nor `~`. Not here: what comes after these words,
+which is read as if a shell had read them (`program_walk`).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.words import ASSIGNMENT
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SHELL_COMMANDS: Final = frozenset({"exec", "command", "builtin", "eval", "source", "."})
+"""Commands of shells that start what follows them; a few systems have a program `command` too."""
+SHELL_KEEPING: Final = frozenset({"command", "builtin"})
+"""Those after which the shell still reads its own commands: `command exec vllm`."""
+EXPANDED: Final = frozenset("$`*?[{")
+"""The characters in a folder that a shell would expand."""
+MAX_DOUBTS: Final = 8
+"""How many doubts about the programs of one command are kept."""
+MAY_NOT_EXIST: Final = "no shell reads {}, so that it is the name of a program as written, which may not exist"
+
+
+def program_doubts(programs: Sequence[str], *, is_script: bool) -> list[str]:
+    """Why the programs of a command may not exist; ``is_script``: whether a shell reads the first of them.
+
+    A shell has read the words of its script, so that one which still begins like an assignment is none: `"A=b" vllm`.
+    """
+    found: dict[str, None] = {}
+    is_shell = is_script
+    for word in programs:
+        folder, slash, name = word.rpartition("/")
+        is_shells_own = name in SHELL_COMMANDS and (bool(slash) or not is_shell)
+        is_expanded = type(word) is str and (word.startswith("~") or not EXPANDED.isdisjoint(folder))
+        if is_shells_own or is_expanded:
+            found[MAY_NOT_EXIST.format(quoted(word))] = None
+        elif "=" in word and (assignment := ASSIGNMENT.match(word)) is not None:
+            found[MAY_NOT_EXIST.format(quoted(f"{assignment.group()}…"))] = None
+        is_shell = is_shell and not slash and name in SHELL_KEEPING
+    return list(islice(found, MAX_DOUBTS))
