@@ -284,6 +284,7 @@ ARGS: Final[dict[str, Family]] = {
     },
     **{f"devices: {name}": partial(_value, "--device-ids", VALUES[name]) for name in ("digits", "a list of devices")},
     **{f"a script of {name}": partial(_script, text) for name, text in SHELL.items() if name not in UNITS},
+    "programs that may not exist": lambda size: deployment(args=[*numbered("$A{}/nohup", size), "vllm", "serve"]),
     "unknown flags": partial(_many, "--nonsense-{}"),
     "unknown short flags": partial(_many, "-x{}"),
     "unknown flags, no model": lambda size: deployment(args=["serve", *numbered("--nonsense-{}", size)]),
@@ -760,6 +761,9 @@ MANIFESTS: Final[dict[str, Family]] = {
     },
     "a systemd unit with one long command": lambda size: manifest(
         {"unit": "[Service]\nExecStart=vllm serve " + repeated("\\q'a' \\xc3\\xa9\"", size)}
+    ),
+    "a systemd unit with many commands in a line": lambda size: manifest(
+        {"unit": "[Service]\nExecStart=" + repeated("-@bin/vllm x serve m ; vllm serve m ; ", size)}
     ),
     "a container of Podman's with one long list": lambda size: manifest(
         {"unit": "[Container]\nImage=vllm/vllm-openai\nExec=" + repeated("'a' \\x41", size)}

@@ -40,9 +40,14 @@ TARGETS: Final = ("target=", "dst=", "destination=")
 
 
 def read_container_run(
-    node: ManifestNode, run: ContainerRun, variables: PassedVariables, place: str, doubts: Sequence[str] = ()
+    node: ManifestNode,
+    run: ContainerRun,
+    variables: PassedVariables,
+    place: str,
+    doubts: Sequence[str] = (),
+    problem: str = "",
 ) -> bool:
-    """Add the engine that a container runs, with ``doubts``; whether it starts vLLM.
+    """Add the engine that a container runs, with ``doubts`` and a ``problem``, if any; whether it starts vLLM.
 
     `-e NAME` and the like pass on ``variables``, whose doubts and notes count only then.
     """
@@ -62,6 +67,7 @@ def read_container_run(
         draft.doubts.append(doubt)
     if not draft.starts_vllm():
         return False
+    draft.problem = problem or draft.problem
     draft.finish()
     return True
 

@@ -1,7 +1,7 @@
 """A systemd service as a manifest: `{"unit": TEXT}`, which the command line makes of a file that ends in `.service`.
 
 Podman's units (`NAME.container`, podman-systemd.unit(5), read at 5.6) are read as the `podman run` that they stand for.
-Not here: how lines and words are split (`unit_file`).
+Not here: how lines and words are split (`unit_file`), and what systemd refuses of a command (`unit_commands`).
 
 ``environment_files`` beside it has the texts of files that `EnvironmentFile=` names, by their paths or names. The
 command of `ExecStart=` is split as systemd.service(5) says (read at version 257): without a shell, with `$NAME` split
@@ -25,10 +25,10 @@ from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, read_container_run
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.environment_file import variables_of
+from policy.intake.manifests.unit_commands import UnitCommand, refusal_of, unit_commands
 from policy.intake.manifests.unit_file import (
     UnitWords,
     assigned_words,
-    command_words,
     podman_words,
     settings_of,
     value_words,
@@ -62,7 +62,6 @@ WHOLE: Final = frozenset({"Tmpfs", "Volume"})
 QUOTED: Final = re.compile(r'".*"', re.DOTALL)
 TRUE: Final = frozenset({"1", "on", "true", "yes"})
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
-PREFIXES: Final = "@-:+!|"
 
 
 def is_unit(document: ManifestNode) -> bool:
@@ -79,12 +78,16 @@ def read_unit(document: ManifestNode) -> None:
     sections = settings_of(unit.value)
     settings = [(key, value) for section, key, value in sections if section == "Service"]
     files = {name: node.text() or "" for name, node in document.get("environment_files").fields()}
-    commands = _listed(settings, "ExecStart")
-    shared = _shared(unit, settings, files)
+    commands = unit_commands(_listed(settings, "ExecStart"))
+    first = unit_commands(_listed(settings, "ExecStartPre"))
     container = [(key, value) for section, key, value in sections if section == CONTAINER]
+    types = [value for key, value in settings if key == "Type"]
+    refusal = refusal_of(commands, first, types, bool(container))
+    problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
+    shared = _shared(unit, settings, files)
     if container:
-        _read_container(unit, container, shared)
-    earlier = [shlex.join(_command_words(shared, each)[0]) for each in _listed(settings, "ExecStartPre")]
+        _read_container(unit, container, shared, problem)
+    earlier = [shlex.join(_command_words(shared, each)) for each in first]
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env):
             return
@@ -93,28 +96,28 @@ def read_unit(document: ManifestNode) -> None:
         draft.has_hidden_variables = shared.has_hidden_variables
         draft.unversioned = "a systemd unit does not show vLLM's version"
         draft.has_command = True
-        words, refusal = _command_words(draft, command)
+        words = _command_words(draft, command)
         run = container_run(words)
         if run is not None and not run.starts:
             continue
-        if run is not None and run.words and _runs_container(draft, words, run):
+        if run is not None and run.words and _runs_container(draft, words, run, problem):
             continue
         add_words(draft, "ExecStart", words)
-        draft.problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
         if draft.starts_vllm():
+            draft.problem = problem or draft.problem
             before = effects_before(earlier, draft.env, draft.server, "ExecStartPre", folder=draft.folder)
             earlier = []  # a service that stays has one command
             draft.doubts += before.doubts
             draft.finish(before.installations)
 
 
-def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun) -> bool:
-    """Add the engine that a container of a command runs; whether it starts vLLM."""
+def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, problem: str) -> bool:
+    """Add the engine that a container of a command runs, with a problem, if any; whether it starts vLLM."""
     passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False)
     if passed is None:
         return False
     variables = replace(passed, has_hidden_variables=draft.has_hidden_variables, notes=tuple(draft.notes))
-    return read_container_run(draft.node, run, variables, "ExecStart", draft.doubts)
+    return read_container_run(draft.node, run, variables, "ExecStart", draft.doubts, problem)
 
 
 def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str, str]) -> EngineDraft:
@@ -144,7 +147,7 @@ def _listed(settings: list[tuple[str, str]], name: str) -> list[str]:
     return found
 
 
-def _read_container(unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft) -> None:
+def _read_container(unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft, problem: str) -> None:
     """Read the engine of a container of Podman's; ``shared`` has what its service gets."""
     last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
     words = ["podman", "run"]
@@ -163,7 +166,7 @@ def _read_container(unit: ManifestNode, settings: list[tuple[str, str]], shared:
     expanded = [word for each in arguments.words for word in _expanded(shared, each, is_literal=False)]
     run = container_run([*words, image, *expanded])
     if run is not None and image:
-        read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts)
+        read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts, problem)
 
 
 def _refusals(key: str, words: UnitWords) -> list[str]:
@@ -207,14 +210,12 @@ def _without_specifiers(text: str) -> str | None:
     return text.replace("%%", "%")
 
 
-def _command_words(draft: EngineDraft, command: str) -> tuple[list[str], str]:
-    """The words of a command, and why systemd refuses it; the first one has no variables, nor any after `:`."""
-    split = command_words(command.lstrip(PREFIXES))
-    is_literal = ":" in command[: len(command) - len(command.lstrip(PREFIXES))]
+def _command_words(draft: EngineDraft, command: UnitCommand) -> list[str]:
+    """The words of a command; the first one has no variables, nor any after `:`."""
     found: list[str] = []
-    for place, word in enumerate([*split.words, split.unfinished] if split.fault else split.words):
-        found += _expanded(draft, word, is_literal=is_literal or not place)
-    return found, split.fault
+    for place, word in enumerate(command.words):
+        found += _expanded(draft, word, is_literal=command.is_literal or not place)
+    return found
 
 
 def _expanded(draft: EngineDraft, word: str, *, is_literal: bool) -> list[str]:

@@ -35,6 +35,8 @@ PLAIN: Final = {
 }
 """Match characters that stand for themselves: outside of quotes, and within each of them."""
 NOT_CLOSED: Final = "a quote is not closed"
+SEPARATOR: Final = "\0"
+"""Stands for the word `;` between two commands; no word has this character."""
 
 
 class Setting(NamedTuple):
@@ -94,7 +96,7 @@ def _whole_lines(text: str) -> Iterator[str]:
 
 
 def command_words(text: str) -> UnitWords:
-    r"""The words of `ExecStart=`, where `\;` is a semicolon."""
+    r"""The words of `ExecStart=`, where `\;` is a semicolon, and `;` a ``SEPARATOR``."""
     return _words(text, Unknown.IS_KEPT)
 
 
@@ -153,7 +155,9 @@ def _words(text: str, unknown: Unknown) -> UnitWords:
 
 
 def _word(written: str, part: list[str], unknown: Unknown) -> str:
-    return ";" if unknown is Unknown.IS_KEPT and written == "\\;" else "".join(part)
+    if unknown is Unknown.IS_KEPT and written in {";", "\\;"}:
+        return SEPARATOR if written == ";" else ";"
+    return "".join(part)
 
 
 def _unescaped(escape: re.Match[str]) -> str:
