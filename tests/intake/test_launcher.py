@@ -243,7 +243,12 @@ NAMED_VLLM = [
     *("conda run -n vllm --live-stream", "micromamba run -n vllm", "mamba run -n vllm", "pixi run -e vllm"),
     *("uv run --with vllm", "uv run --extra vllm", "uv run --group vllm", "uv run --project vllm", "uv run -w vllm"),
     *("uv run --directory vllm", "uv --project vllm run", "uvx --from vllm", "uvx --with vllm", "poetry -C vllm run"),
-    *("nsys profile -o vllm", "ncu -o vllm", "torchrun --role vllm", "opentelemetry-instrument --service_name vllm"),
+    *(
+        "nsys profile -o vllm",
+        "ncu -o vllm",
+        "torchrun --no-python --role vllm",
+        "opentelemetry-instrument --service_name vllm",
+    ),
     *("numactl -C vllm", "mpirun -x vllm", "time -o vllm", "prlimit --memlock=vllm", "nohup"),
     *("timeout -s vllm 5", "tini -p vllm --", "/entrypoint.sh vllm", "bash run.sh --user vllm", "env -C vllm"),
     *("env -iu vllm", "env -a echo", "env --argv0 echo", "env --unset vllm", "uv run -p python3.12"),
@@ -385,7 +390,7 @@ def variable_of(words: list[str], env: Mapping[str, str | None]) -> tuple[str | 
             "uv run --with-editable .",
             "ncu",
         ),
-        *("nsys profile -o x", "timeout 5", "env -C /", "exec -a -c", "gosu x", "torchrun"),
+        *("nsys profile -o x", "timeout 5", "env -C /", "exec -a -c", "gosu x", "torchrun --no-python"),
     ],
 )
 def test_programs_that_keep_the_environment_leave_the_variable(before: str) -> None:

@@ -27,6 +27,13 @@ MAX_DOUBTS: Final = 8
 MAY_NOT_EXIST: Final = "no shell reads {}, so that it is the name of a program as written, which may not exist"
 
 
+def is_expansion(word: str) -> bool:
+    """Whether a known word is a path in whose folder a shell would have replaced something."""
+    if type(word) is not str:
+        return False
+    return word.startswith("~") or not EXPANDED.isdisjoint(word.rpartition("/")[0])
+
+
 def program_doubts(programs: Sequence[str], *, is_script: bool) -> list[str]:
     """Why the programs of a command may not exist; ``is_script``: whether a shell reads the first of them.
 
@@ -35,10 +42,9 @@ def program_doubts(programs: Sequence[str], *, is_script: bool) -> list[str]:
     found: dict[str, None] = {}
     is_shell = is_script
     for word in programs:
-        folder, slash, name = word.rpartition("/")
+        _, slash, name = word.rpartition("/")
         is_shells_own = name in SHELL_COMMANDS and (bool(slash) or not is_shell)
-        is_expanded = type(word) is str and (word.startswith("~") or not EXPANDED.isdisjoint(folder))
-        if is_shells_own or is_expanded:
+        if is_shells_own or is_expansion(word):
             found[MAY_NOT_EXIST.format(quoted(word))] = None
         elif "=" in word and (assignment := ASSIGNMENT.match(word)) is not None:
             found[MAY_NOT_EXIST.format(quoted(f"{assignment.group()}…"))] = None

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
 from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
+from policy.intake.command.program_names import is_expansion
 from policy.intake.command.programs import (
     CLIS,
     ENTRY_POINTS,
@@ -32,6 +33,7 @@ from policy.messages import quoted
 PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 KSERVE_SERVER: Final = "huggingfaceserver"
+NO_FILE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
 
 
 def python_command(
@@ -128,7 +130,10 @@ def python_file(
     """The server that the file at ``at`` starts: `vllm`, a module of vLLM's server, or an unknown program."""
     word = words[at]
     if word.rpartition("/")[2] in PROGRAMS:
-        return subcommand(words, places, own, at + 1)
+        found = subcommand(words, places, own, at + 1)
+        if isinstance(found, ServerCommand) and ("/" not in word or is_expansion(word)):
+            found.doubts.append(NO_FILE.format(quoted(word)))
+        return found
     path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
     if any(path.endswith(module) for module in SERVERS):
         return server_command(words, places, own, at + 1, serve=False)
