@@ -9,14 +9,15 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policy.intake.command.apptainer import MAX_UNREAD, apptainer_run, program_at
-from policy.intake.command.container_options import FLAG_LETTERS, HELP, PRINTS, is_known, takes_next_word
+from policy.intake.command.container_options import FLAG_LETTERS, HELP, PRINTS, VALUES, is_known, takes_next_word
 from policy.intake.command.programs import STARTS_VLLM, TEXT_PROGRAMS
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CONTAINER_PROGRAMS: Final = frozenset({"docker", "podman", "nerdctl"})
+PODMAN: Final = "podman"
+CONTAINER_PROGRAMS: Final = frozenset({"docker", PODMAN, "nerdctl"})
 RUN: Final = "run"
 CREATE: Final = "create"
 """The command that makes a container without starting it, which `start` does later."""
@@ -34,7 +35,8 @@ class ContainerRun(NamedTuple):
 
     ``unread`` has the words before the image that are options which are not known, or may be any. ``at`` is the
     position of the program. ``starts``: whether it does not only print its help. ``gets_variables``: whether the
-    container gets all variables of the command. ``is_apptainer``: whether it gets those that Apptainer passes on.
+    container gets all variables of the command. ``is_apptainer``: whether it gets those that Apptainer passes on, and
+    ``is_podman``: whether Podman starts it.
     """
 
     at: int
@@ -44,6 +46,7 @@ class ContainerRun(NamedTuple):
     starts: bool = True
     gets_variables: bool = False
     is_apptainer: bool = False
+    is_podman: bool = False
 
 
 def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
@@ -77,10 +80,12 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
         takes_next = takes_next_word(word)
         if not is_known(word):
             unread += [word.partition("=")[0]] if len(unread) < MAX_UNREAD else []
+            takes_next = takes_next or f"-{word}" in VALUES  # `-name x`
             takes_next = takes_next and not any(map(_is_image, words[at + 1 : at + 2]))
         options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
         at += 2 if takes_next else 1
-    return ContainerRun(program, options, unread, list(words[at:]), starts)
+    is_podman = words[program].rpartition("/")[2] == PODMAN
+    return ContainerRun(program, options, unread, list(words[at:]), starts, is_podman=is_podman)
 
 
 def _after_command(words: Sequence[str], at: int) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from posixpath import join
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from policy.intake.command.apptainer import container_variables
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
@@ -56,7 +58,7 @@ def read_container_run(
     draft.image = UNKNOWN_IMAGE if type(image) is Unknown else image
     entry_points = [value for name, value in run.options if name == "--entrypoint"]
     if entry_points:
-        add_words(draft, place, [entry_points[-1] or ""])
+        add_words(draft, place, _entry_point(entry_points[-1] or "", is_podman=run.is_podman))
         draft.has_command = True
     add_words(draft, place, words)
     passed = variables.doubts if _add_options(draft, run, variables) else ()
@@ -70,6 +72,16 @@ def read_container_run(
     draft.problem = problem or draft.problem
     draft.finish()
     return True
+
+
+def _entry_point(value: str, *, is_podman: bool) -> list[str]:
+    """The words of `--entrypoint`: none if it is empty, which removes the image's, and for Podman those of a list."""
+    if is_podman and value.startswith("[") and type(value) is str:
+        try:
+            return msgspec.json.decode(value, type=list[str])
+        except (msgspec.DecodeError, UnicodeError):
+            return [value]
+    return [value] if value else []
 
 
 def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:

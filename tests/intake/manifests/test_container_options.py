@@ -99,3 +99,45 @@ def test_known_options_are_passed(options: str) -> None:
 def test_known_options_of_apptainer_are_passed(options: str) -> None:
     (found,) = engines({"script": f"apptainer exec {options} {EXEC}"})
     assert (found.words[-1], found.doubts, found.has_hidden_variables) == ("a/b", [], False)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (f'docker run --entrypoint "" {IMAGE} vllm serve a/b', ["vllm", "serve", "a/b"]),
+        (f"docker run --entrypoint= {IMAGE} vllm serve a/b", ["vllm", "serve", "a/b"]),
+        (f"docker run --entrypoint vllm --entrypoint '' {IMAGE} vllm serve a/b", ["vllm", "serve", "a/b"]),
+        (f"docker run --entrypoint '' {IMAGE}", None),
+        (f"docker run --entrypoint '' {IMAGE} sleep 5", None),
+        (f"""podman run --entrypoint '["vllm", "serve"]' {IMAGE} a/b""", ["vllm", "serve", "a/b"]),
+        (
+            f"""/usr/bin/podman run --entrypoint='["env","A=b","vllm"]' {IMAGE} serve a/b""",
+            ["env", "A=b", "vllm", "serve", "a/b"],
+        ),
+        (f"""podman run --entrypoint '[]' {IMAGE} vllm serve a/b""", ["vllm", "serve", "a/b"]),
+        (f"""podman run --entrypoint '["sleep"]' {IMAGE} 5""", None),
+    ],
+)
+def test_an_entry_point_may_be_empty_and_podman_s_a_list(command: str, words: list[str] | None) -> None:
+    found = engines({"script": command})
+    assert [each.words for each in found] == ([] if words is None else [words])
+    assert [each.problem for each in found] == [""] * len(found)
+
+
+@pytest.mark.parametrize("program", ['["vllm","serve"]', '["vllm",', '["vllm",1]'])
+def test_a_list_is_the_name_of_a_program_where_it_is_not_read(program: str) -> None:
+    container = "docker" if program.endswith("]") and "1" not in program else "podman"
+    found = engines({"script": f"{container} run --entrypoint '{program}' {IMAGE} vllm serve a/b"})
+    assert [each.words[0] for each in found] == [program]
+
+
+def test_podman_s_unit_has_an_entry_point_as_a_list() -> None:
+    (found,) = engines({"unit": f'[Container]\nImage={IMAGE}\nEntrypoint=["vllm","serve"]\nExec=a/b\n'})
+    assert found.words == ["vllm", "serve", "a/b"]
+
+
+@pytest.mark.parametrize("options", ["-name x", "-network host", "-name=x", "-rm -it", "-name x -it"])
+def test_long_options_with_one_dash_are_refused(options: str) -> None:
+    (found,) = engines({"script": f"docker run {options} {IMAGE} a/b"})
+    unread = options.split(maxsplit=1)[0].partition("=")[0]
+    assert (found.words[-1], found.doubts) == ("a/b", [f"the options `{unread}` of the container are not known"])
