@@ -173,7 +173,7 @@ class Connection(HttpToolsProtocol):
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = cycle.chunked_encoding = False
-        self.writer.write_whole(b"%b%b%b\r\n%b" % (OK, head_of(cycle.default_headers), head, body))
+        self.writer.write_whole(b"".join((OK, head_of(cycle.default_headers), head, b"\r\n", body)))
         cycle.message_event.set()
         cycle.on_response()
         return True
