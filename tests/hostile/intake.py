@@ -607,6 +607,16 @@ MANIFESTS: Final[dict[str, Family]] = {
     "programs named like those of containers": lambda size: manifest(
         {"script": "srun " + "docker apptainer " * (size // 32) + "docker run vllm/vllm-openai m"}
     ),
+    "empty volumes that others may fill": lambda size: manifest(
+        pod(
+            *(
+                engine(name=f"c{n}", volumeMounts=[{"name": f"v{n}", "mountPath": "/x"}])
+                for n in range(min(size // 400, 500))
+            ),
+            initContainers=[{"name": f"i{n}", "volumeMounts": [{"name": f"v{n % 9}"}]} for n in range(size // 200)],
+            volumes=[{"name": f"v{n}", "emptyDir": {}} for n in range(size // 150)],
+        )
+    ),
     "engines": lambda size: manifest(pod(*_engines(size))),
     "more engines than are accepted": lambda size: manifest(pod(*_engines(size, size))),
     "engines of many models": lambda size: manifest(

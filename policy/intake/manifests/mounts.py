@@ -36,6 +36,10 @@ PACKAGE_FOLDERS: Final = re.compile(
 """Matches a path at or below a folder of Python libraries, or a file that Python runs at its start."""
 
 
+USER_FOLDER: Final = re.compile(r"/(?:home/[^/]+/)?\.local(?:/.*)?", re.DOTALL)
+"""Matches a folder of the user's packages where the home is not stated; that of a user without a name is `/`."""
+
+
 def absolute(path: str) -> str:
     """The absolute path of a mount; Kubernetes resolves a relative one against the root."""
     return normpath("/" + path.lstrip("/"))
@@ -100,10 +104,12 @@ class Mounts:
         """The mount that may have Python packages of the user, which come before the image's; None if none may."""
         own = {} if server is None else server.env
         home, without = (own.get(name, env.get(name)) for name in ("HOME", "PYTHONNOUSERSITE"))
-        if without or not home:
-            return None
-        folder = absolute(f"{home}/.local")
         filled = [path for path in self._count if path not in self._empty]
+        if without:
+            return None
+        if not home:
+            return next(filter(USER_FOLDER.fullmatch, filled), None)
+        folder = absolute(f"{home}/.local")
         above = set(_ancestry(folder))
         return next((path for path in filled if path in above or path.startswith(f"{folder}/")), None)
 

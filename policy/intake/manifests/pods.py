@@ -9,13 +9,14 @@ only with ``restartPolicy: Always``, because it then runs beside the others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests.downward import downward_value, pod_template
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.empty_volumes import empty_volumes
 from policy.intake.manifests.hardware import container_signs, pod_signs
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from policy.errors import RequestFault
     from policy.intake.manifests.reading import ManifestNode
 
-EMPTY_VOLUMES: Final = frozenset({"emptyDir", "secret", "downwardAPI", "serviceAccountToken"})
-"""The kinds of volumes that have no Python packages when the container starts."""
 GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
 
@@ -88,7 +87,7 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     if container.get("lifecycle", "postStart", "exec").is_object():
         draft.note("`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine")
     volume_mounts = container.get("volumeMounts").value
-    draft.mounts = Mounts(mount_paths(volume_mounts, "mountPath"), _empty_mounts(volume_mounts, pod))
+    draft.mounts = Mounts(mount_paths(volume_mounts, "mountPath"), _empty_mounts(container, pod))
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)
@@ -184,18 +183,19 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         draft.files.update({file: text for file, text in named.items() if not draft.mounts.hides(file, path)})
 
 
-def _empty_mounts(mounts: Any, pod: ManifestNode | None) -> list[str]:
+def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> list[str]:
     """The paths at which volumes without content are mounted, or such with keys of an object of Kubernetes."""
-    if pod is None or not isinstance(pod.value, dict) or not isinstance(mounts, list):
+    mounts = container.get("volumeMounts").value
+    if pod is None or not isinstance(mounts, list):
         return []
-    volumes = pod.value.get("volumes")
-    empty = {
-        volume.get("name") if isinstance(volume.get("name"), str) else None
-        for volume in (volumes if isinstance(volumes, list) else [])
-        if isinstance(volume, dict) and not EMPTY_VOLUMES.isdisjoint(volume)
-    }
+    known = pod.reader.empty_volumes
+    value, volumes = known.get(pod.pointer, (None, None))
+    if volumes is None or value is not pod.value:
+        volumes = empty_volumes(pod.value)
+        known[pod.pointer] = (pod.value, volumes)
+    name = container.get("name").value
     named = [mount for mount in mounts if isinstance(mount, dict) and isinstance(mount.get("name"), str)]
-    return mount_paths([mount for mount in named if mount["name"] in empty], "mountPath")
+    return mount_paths([mount for mount in named if volumes.is_empty(mount["name"], name)], "mountPath")
 
 
 def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from policy.intake.command_line import Container, HardwareSign
+    from policy.intake.manifests.empty_volumes import EmptyVolumes
     from policy.rules.images import ImageTable
 
 MAX_CONTAINERS: Final = 1024
@@ -96,6 +97,7 @@ class ManifestReader:
         self.compose_engines: set[str] = set()
         """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
+        self.empty_volumes: dict[str, tuple[Any, EmptyVolumes]] = {}
         self.hardware: dict[str, list[HardwareSign]] = {}
         """The signs of hardware in each pod, by its pointer."""
         self.parsed: dict[str, Any] = {}

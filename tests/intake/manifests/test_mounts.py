@@ -280,6 +280,11 @@ def test_a_mount_hides_a_file_that_is_mounted_alone(other: str) -> None:
         ({"HOME": "/data"}, "/data/models", None),
         ({"HOME": "/data", "PYTHONNOUSERSITE": "1"}, "/data", None),
         ({}, "/data", None),
+        ({}, "/.local", "/.local"),
+        ({}, "/home/vllm/.local/lib", "/home/vllm/.local/lib"),
+        ({"HOME": "/data"}, "/.local", None),
+        ({"PYTHONNOUSERSITE": "1"}, "/.local", None),
+        *(({}, path, None) for path in ("/.cache", "/home/vllm", "/data/.local", "/home/vllm/.cache", "/.localx")),
     ],
 )
 def test_a_home_on_a_volume_may_have_packages_with_another_vllm(
@@ -296,6 +301,80 @@ def test_a_home_on_a_volume_may_have_packages_with_another_vllm(
 
 
 MODEL = "Qwen/dense"
+FILLS = {"name": "v", "mountPath": "/x"}
+READS = {**FILLS, "readOnly": True}
+ANOTHER = {"name": "w", "mountPath": "/x"}
+
+
+@pytest.mark.parametrize("is_model", [False, True])
+@pytest.mark.parametrize(
+    ("others", "is_filled"),
+    [
+        ({}, False),
+        ({"initContainers": [{"name": "i", "volumeMounts": [FILLS]}]}, True),
+        ({"initContainers": [{"name": "i", "volumeMounts": [{**FILLS, "subPath": "a"}]}]}, True),
+        ({"initContainers": [{"name": "i", "restartPolicy": "Always", "volumeMounts": [FILLS]}]}, True),
+        ({"initContainers": [{"name": "i"}, {"name": "j", "volumeMounts": [READS, FILLS]}]}, True),
+        ({"sidecars": [{"name": "b", "image": "x", "volumeMounts": [{**FILLS, "readOnly": False}]}]}, True),
+        ({"sidecars": [{"name": "b", "image": "x", "volumeMounts": [READS]}]}, False),
+        ({"initContainers": [{"name": "i", "volumeMounts": [READS]}]}, False),
+        ({"initContainers": [{"name": "i", "volumeMounts": [ANOTHER]}]}, False),
+        ({"initContainers": [{"name": "i", "volumeMounts": "x"}, {"volumeMounts": [1, {"name": 1}]}]}, False),
+    ],
+)
+def test_another_container_may_fill_an_empty_volume(
+    ask: Asking,
+    others: dict[str, Any],
+    is_filled: bool,  # noqa: FBT001  # a table's value
+    is_model: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    fields: dict[str, Any] = {"workingDir": "/data"} if is_model else {"env": [{"name": "HOME", "value": "/data"}]}
+    document = pod("/data", "/data/y", command=SERVED if is_model else SERVE, **fields)
+    spec = document["spec"]
+    spec["volumes"] = [{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]
+    spec["containers"] += others.get("sidecars", [])
+    spec["initContainers"] = [{"image": "x", **each} for each in others.get("initContainers", [])]
+    expected = (folder_warning("/data") if is_model else mount_warning("/data")) if is_filled else []
+    assert (model_warnings if is_model else warnings)(ask, document) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_empty"),
+    [("emptyDir", False), ("secret", True), ("downwardAPI", True), ("configMap", False), ("hostPath", False)],
+)
+def test_only_an_empty_dir_can_be_filled(ask: Asking, kind: str, is_empty: bool) -> None:  # noqa: FBT001  # a table's value
+    document = pod("/data", command=SERVE, env=[{"name": "HOME", "value": "/data"}])
+    document["spec"]["volumes"] = [{"name": "v", kind: {}}]
+    document["spec"]["initContainers"] = [{"name": "i", "image": "x", "volumeMounts": [FILLS]}]
+    assert (warnings(ask, document) == []) is is_empty
+
+
+@pytest.mark.parametrize(
+    ("mount", "command", "env"),
+    [
+        *(("/dev/shm", SERVE, {}), ("/tmp", SERVE, {}), ("/root/.cache/huggingface", SERVE, {})),
+        *(("/data", SERVE, {"HF_HOME": "/data"}), ("/models", ["vllm", "serve", "/models/q"], {})),
+        ("/cache", SERVE, {"HOME": "/root", "VLLM_CACHE_ROOT": "/cache"}),
+        ("/data/.cache", SERVE, {"HOME": "/data"}),
+    ],
+)
+def test_a_volume_that_is_filled_with_a_model_or_a_cache_is_certain(
+    ask: Asking, mount: str, command: list[str], env: dict[str, str]
+) -> None:
+    document = pod(mount, command=command, env=[{"name": name, "value": value} for name, value in env.items()])
+    spec = document["spec"]
+    spec["volumes"] = [{"name": "v", "emptyDir": {}}]
+    spec["initContainers"] = [{"name": "i", "image": "x", "args": ["download", "dense"], "volumeMounts": [FILLS]}]
+    assert model_warnings(ask, document, command[-1]) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/usr/local/lib/python3.12/dist-packages", "/usr/local/bin", "/opt/venv", "/vllm-workspace", "/root"]
+)
+def test_an_empty_volume_hides_what_the_image_has_there(ask: Asking, path: str) -> None:
+    document = pod(path, command=SERVE)
+    document["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    assert warnings(ask, document) == mount_warning(path)
 
 
 def model_warnings(ask: Asking, document: Any, model: str = MODEL) -> list[str]:

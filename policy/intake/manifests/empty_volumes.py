@@ -1,0 +1,57 @@
+"""The volumes of a pod that are empty when a container starts, so that they have no packages and no model.
+
+An `emptyDir` is not if another container mounts it and may write it: an init container before the start, or one that
+runs beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+WRITABLE: Final = "emptyDir"
+MAX_WRITERS: Final = 2
+"""How many containers that may fill a volume are kept; of two, one is another than the engine's."""
+KINDS: Final = frozenset({WRITABLE, "secret", "downwardAPI", "serviceAccountToken"})
+"""The kinds of volumes that have no Python packages when the pod starts."""
+
+
+class EmptyVolumes(Struct, frozen=True):
+    """The volumes of a pod without content, by name, each with the names of the containers that may fill it.
+
+    Kubernetes refuses containers without a name, and two with the same one.
+    """
+
+    writers: dict[str, list[object]]
+
+    def is_empty(self, name: str, container: object) -> bool:
+        """Whether a volume is empty when a container starts: no container but this one may fill it."""
+        writers = self.writers.get(name)
+        return writers is not None and all(writer == container for writer in writers)
+
+
+def empty_volumes(pod: Any) -> EmptyVolumes:
+    """The empty volumes of a pod's spec, which may have any content."""
+    found: dict[str, list[object]] = {}
+    writable: set[str] = set()
+    for volume in _objects(pod, "volumes"):
+        name = volume.get("name")
+        if isinstance(name, str) and not KINDS.isdisjoint(volume):
+            found[name] = []
+            if WRITABLE in volume:
+                writable.add(name)
+    for container in (*_objects(pod, "initContainers"), *_objects(pod, "containers")) if writable else ():
+        for mount in _objects(container, "volumeMounts"):
+            name = mount.get("name")
+            if isinstance(name, str) and name in writable and mount.get("readOnly") is not True:
+                writer = container.get("name")
+                if len(found[name]) < MAX_WRITERS and writer not in found[name]:
+                    found[name].append(writer)
+    return EmptyVolumes(found)
+
+
+def _objects(value: Any, key: str) -> list[dict[str, Any]]:
+    """The objects of a list under ``key``; invalid ones are skipped, as they are reported elsewhere."""
+    items = value.get(key) if isinstance(value, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
