@@ -617,6 +617,23 @@ MANIFESTS: Final[dict[str, Family]] = {
             volumes=[{"name": f"v{n}", "emptyDir": {}} for n in range(size // 150)],
         )
     ),
+    "containers of images in variables": lambda size: manifest(
+        {"script": "".join(f"A{n}=$A{n + 1};" for n in range(size // 30)) + "vllm=1;" + "docker run $A1 x;" * 100}
+    ),
+    "images in variables of one line": lambda size: manifest(
+        {
+            "script": "A=vllm; "
+            + " ".join(f"A{n}=x" for n in range(size // 20))
+            + "".join(f" B=$A{n}" for n in range(size // 20))
+            + ";docker run $A x"
+        }
+    ),
+    "words before an image that may be options": lambda size: manifest(
+        {"script": "docker run " + "$A " * (size // 6) + ";apptainer run " + "$A " * (size // 6) + "$A:vllm"}
+    ),
+    "an image of many expansions": lambda size: manifest(
+        {"script": f"docker run vllm/vllm-openai:{'$(a ${b})`c`$d' * (size // 14)} m"}
+    ),
     "engines": lambda size: manifest(pod(*_engines(size))),
     "more engines than are accepted": lambda size: manifest(pod(*_engines(size, size))),
     "engines of many models": lambda size: manifest(

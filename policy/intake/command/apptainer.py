@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policy.intake.command.image_words import image_text
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
@@ -85,11 +86,17 @@ class ApptainerRun(NamedTuple):
 
 def image_name(word: str) -> str:
     """The name of an image: without its scheme, or as its file is named after it."""
-    if type(word) is Unknown:
-        return word
-    if (file := FILE.fullmatch(word)) is not None:
-        return file[1] if file[2] is None else f"{file[1]}:{file[2]}"
-    return SCHEME.sub("", word, count=1)
+    text = image_text(word)
+    if (file := FILE.fullmatch(text)) is not None:
+        name = file[1] if file[2] is None else f"{file[1]}:{file[2]}"
+    else:
+        name = SCHEME.sub("", text, count=1)
+    return Unknown(name) if type(word) is Unknown else name
+
+
+def names_image(word: str) -> bool:
+    """Whether a word is certainly an image: its file, or an address of one."""
+    return SCHEME.match(word) is not None or FILE.fullmatch(word) is not None
 
 
 def container_variables(env: Mapping[str, str | None], *, gets_host: bool) -> dict[str, str | None]:
@@ -149,6 +156,7 @@ def apptainer_run(words: Sequence[str], start: int) -> ApptainerRun | None:
     options: list[tuple[str, str | None]] = []
     unread: list[str] = []
     gets_variables = True
+    last: int | None = None
     at += 1
     while at < len(words):
         word = words[at]
@@ -157,7 +165,12 @@ def apptainer_run(words: Sequence[str], start: int) -> ApptainerRun | None:
         if word.startswith("-") and not word.startswith("--"):
             name, value, is_clean = _letters(word)
             given = value
-        if type(word) is Unknown and word.is_several:
+        if (
+            type(word) is Unknown
+            and word.is_several
+            and not names_image(image_text(word))
+            and at < (last := _last_image(words, at) if last is None else last)
+        ):
             unread.append(word)
         elif not word.startswith("-"):
             break
@@ -179,6 +192,12 @@ def apptainer_run(words: Sequence[str], start: int) -> ApptainerRun | None:
         options.append(("--entrypoint", others[0] if others else ""))
         others = others[1:]
     return ApptainerRun(program, options, unread, [image, *others] if image else [], starts, gets_variables)
+
+
+def _last_image(words: Sequence[str], at: int) -> int:
+    """The position of the last word after ``at`` that is certainly an image; -1 if none is."""
+    places = range(len(words) - 1, at, -1)
+    return next((place for place in places if type(words[place]) is str and names_image(words[place])), -1)
 
 
 def _settings(name: str, value: str, words: Sequence[str]) -> list[tuple[str, str | None]]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policy.intake.command.apptainer import MAX_UNREAD, apptainer_run, program_at
+from policy.intake.command.apptainer import MAX_UNREAD, apptainer_run, image_name, names_image, program_at
+from policy.intake.command.apptainer import PROGRAMS as APPTAINER
 from policy.intake.command.container_options import FLAG_LETTERS, HELP, PRINTS, VALUES, is_known, takes_next_word
+from policy.intake.command.image_words import image_text
 from policy.intake.command.programs import STARTS_VLLM, TEXT_PROGRAMS
 from policy.intake.command.words import Unknown
 
@@ -25,6 +27,10 @@ CREATING: Final = (["container"], [CREATE])
 """The first words after the program that makes a container; after others it makes networks, volumes and the like."""
 RUNS: Final = re.compile(r"(?<![\w.-])(?:docker|podman|nerdctl)[^\n;&|]{0,128}?\srun(?=\s|$)")
 """Matches the beginning of a command that starts a container, within a text."""
+OPENING: Final = frozenset({"$", "`", "-"})
+"""The first characters of a word with a value that is not known which may be options."""
+NO_IMAGE: Final = frozenset({"-", "/", "."})
+"""The first characters of options and paths."""
 LLM_D: Final = frozenset(
     {"llm-d", *(f"llm-d-{kind}" for kind in ("cuda", "cpu", "rocm", "xpu", "hpu", "aws", "gb200"))}
 )
@@ -52,7 +58,8 @@ class ContainerRun(NamedTuple):
 def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     """How a command starts a container, from the program at ``start`` on; None if it does not.
 
-    The first of ``words`` is the image. An option whose value is not known may be several words, or none.
+    The first of ``words`` is the image, as ``image_text`` gives it. An option whose value is not known may be several
+    words, or none.
     """
     if (apptainer := apptainer_run(words, start)) is not None:
         return ContainerRun(*apptainer, is_apptainer=True)
@@ -65,9 +72,10 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     starts = PRINTS.isdisjoint(words[program + 1 : at])
     options: list[tuple[str, str | None]] = []
     unread: list[str] = []
+    last: int | None = None
     while at < len(words):
         word = words[at]
-        if type(word) is Unknown and word.is_several and any(map(_is_image, words[at + 1 :])):
+        if _may_be_options(word) and at < (last := _last_image(words, at) if last is None else last):
             unread.append(word)
             at += 1
             continue
@@ -85,7 +93,20 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
         options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
         at += 2 if takes_next else 1
     is_podman = words[program].rpartition("/")[2] == PODMAN
-    return ContainerRun(program, options, unread, list(words[at:]), starts, is_podman=is_podman)
+    after = [*map(image_text, words[at : at + 1]), *words[at + 1 :]]
+    return ContainerRun(program, options, unread, after, starts, is_podman=is_podman)
+
+
+def _may_be_options(word: str) -> bool:
+    """Whether a word whose value is not known may be options before the image."""
+    is_several = type(word) is Unknown and word.is_several
+    return is_several and word[:1] in OPENING and not _is_image(image_text(word))
+
+
+def _last_image(words: Sequence[str], at: int) -> int:
+    """The position of the last word after ``at`` that is certainly an image of vLLM, and no path; -1 if none is."""
+    places = range(len(words) - 1, at, -1)
+    return next((place for place in places if words[place][:1] not in NO_IMAGE and _is_image(words[place])), -1)
 
 
 def _after_command(words: Sequence[str], at: int) -> int:
@@ -120,6 +141,15 @@ def started_elsewhere(words: Sequence[str]) -> str | None:
     return None if found is None or words[0].rpartition("/")[2] in TEXT_PROGRAMS else text[found.end() :]
 
 
+def may_run_image(words: Sequence[str]) -> bool:
+    """Whether a container program gets a command that is not known and an image of vLLM: `docker $COMMAND IMAGE`."""
+    program = program_at(words, 0, CONTAINER_PROGRAMS | APPTAINER)
+    at = next((at for at in range(program + 1, len(words)) if words[at][:1] != "-"), len(words))
+    if at == len(words) or type(words[at]) is not Unknown:
+        return False
+    return any(_is_image(word) or (names_image(word) and contains_vllm(image_name(word))) for word in words[at + 1 :])
+
+
 def passed_image(arguments: Sequence[str]) -> str | None:
     """The image of vLLM after a word `run` in the arguments of a program that may pass them on to `docker`, if any.
 
@@ -128,7 +158,7 @@ def passed_image(arguments: Sequence[str]) -> str | None:
     if RUN not in arguments:
         return None
     after = arguments[arguments.index(RUN) + 1 :]
-    return next((word for word in after if word[:1] not in {"-", "/", "."} and _is_image(word)), None)
+    return next((word for word in after if word[:1] not in NO_IMAGE and _is_image(word)), None)
 
 
 def names_vllm(text: str) -> bool:

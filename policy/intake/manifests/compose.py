@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import ExpansionExhausted
+from policy.intake.command.image_words import has_vllm
 from policy.intake.command.programs import VLLM
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, Installation
@@ -82,7 +83,7 @@ def read_compose(document: ManifestNode) -> None:
         if service is None:
             continue
         draft = _draft(service)
-        draft.is_named_vllm = _is_named_vllm(service, name) or name in reader.compose_engines
+        draft.is_named_vllm = _is_named_vllm(service, name, draft.image or "") or name in reader.compose_engines
         if document.get("include").value:
             draft.note("`include` adds services and variables of other files, which are not read here")
         is_engine = draft.starts_vllm()
@@ -143,11 +144,11 @@ def _hardware_signs(service: ComposeService) -> Iterator[HardwareSign]:
             )
 
 
-def _is_named_vllm(service: ComposeService, name: str) -> bool:
-    """Whether the name of a service or the text of its Dockerfile names vLLM."""
+def _is_named_vllm(service: ComposeService, name: str, image: str) -> bool:
+    """Whether the name of a service, that of its image or the text of its Dockerfile names vLLM."""
     builds = (build.value for build in service.each("build"))
     texts = (build.get("dockerfile_inline") for build in builds if isinstance(build, dict))
-    return any(isinstance(text, str) and VLLM.search(text) is not None for text in (name, *texts))
+    return has_vllm(image) or any(isinstance(text, str) and VLLM.search(text) is not None for text in (name, *texts))
 
 
 def _depends_on_extended(service: ComposeService, draft: EngineDraft, *, is_engine: bool) -> bool:

@@ -5,16 +5,19 @@ Its variables, entry point, mounts and devices are read; of an option that is no
 
 from __future__ import annotations
 
+from itertools import takewhile
 from posixpath import join
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from policy.intake.command.apptainer import container_variables
+from policy.intake.command.image_words import NO_NAMES, has_vllm
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
 from policy.intake.manifests.image_labels import labelled_version
+from policy.intake.manifests.images import is_placeholder
 from policy.intake.manifests.mounts import Mounts
 from policy.messages import QUOTED, quoted
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policy.intake.command.container_programs import ContainerRun
+    from policy.intake.command.image_words import NamedImages
     from policy.intake.command.passed_variables import PassedVariables
     from policy.intake.manifests.reading import ManifestNode
 
@@ -36,8 +40,8 @@ VOLUMES_FROM: Final = "--volumes-from"
 FOLDERS: Final = frozenset({"-w", "--workdir"})
 SECRETS: Final = "/run/secrets"
 """The folder of a secret without an absolute mount point."""
-UNKNOWN_IMAGE: Final = "${IMAGE}"
-"""Stands in for an image whose name only a running shell knows."""
+PARTLY_KNOWN: Final = "a part of the name of the image {} is not known, so it may be another one"
+WRITE_IMAGE: Final = "write the image as a word of the command, or send its arguments as a deployment"
 TARGETS: Final = ("target=", "dst=", "destination=")
 
 
@@ -48,14 +52,18 @@ def read_container_run(
     place: str,
     doubts: Sequence[str] = (),
     problem: str = "",
+    *,
+    named: NamedImages = NO_NAMES,
 ) -> bool:
     """Add the engine that a container runs, with ``doubts`` and a ``problem``, if any; whether it starts vLLM.
 
-    `-e NAME` and the like pass on ``variables``, whose doubts and notes count only then.
+    `-e NAME` and the like pass on ``variables``, whose doubts and notes count only then. ``named`` has the variables
+    around the command that may have an image of vLLM.
     """
     draft = EngineDraft(node)
     image, *words = run.words
-    draft.image = UNKNOWN_IMAGE if type(image) is Unknown else image
+    draft.image = str(image)
+    draft.remedy = WRITE_IMAGE
     entry_points = [value for name, value in run.options if name == "--entrypoint"]
     if entry_points:
         add_words(draft, place, _entry_point(entry_points[-1] or "", is_podman=run.is_podman))
@@ -64,6 +72,12 @@ def read_container_run(
     passed = variables.doubts if _add_options(draft, run, variables) else ()
     unread = [f"the options {quoted(word)} of the container are not known" for word in run.unread]
     draft.has_hidden_variables = draft.has_hidden_variables or bool(unread)
+    unknown = (image, *takewhile(lambda word: type(word) is not str, words))
+    shown = (value for name, value in run.options if name == "--name" and value)
+    draft.is_named_vllm = (
+        named.may_have(unknown) or any(map(has_vllm, shown)) or (named.is_named and bool(draft.hardware))
+    )
+    unread += [PARTLY_KNOWN.format(quoted(image))] if type(image) is Unknown and not is_placeholder(image) else []
     for doubt in (*unread, *doubts, *variables.absent, *passed):
         draft.note(doubt)
         draft.doubts.append(doubt)

@@ -18,7 +18,7 @@ from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.mounts import Mounts
-from policy.intake.manifests.signs import are_vllms, shows_vllm
+from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
 from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
@@ -243,12 +243,19 @@ class EngineDraft:
                 return self.has_command and isinstance(self._find_server(), UnreadableCommand)
             self.problem = NAMED_IMAGE
             return True
-        if not self.has_unknown_image() or not (self.is_named_vllm or shows_vllm(self._expand(), self.env)):
+        if not self.has_unknown_image() or not self._shows_vllm():
             return False
         if self.has_command or self._runs_words():
             return isinstance(self._find_server(), UnreadableCommand)
         self.problem = f"{UNKNOWN_IMAGE}; {self.remedy}"
         return True
+
+    def _shows_vllm(self) -> bool:
+        """Whether anything but the image shows vLLM: a name, a word, a variable, or a model on an accelerator."""
+        if self.is_named_vllm:
+            return True
+        words = self._expand()
+        return shows_vllm(words, self.env) or (bool(self.hardware and words) and names_hub_model(words[0]))
 
     def starts_other_program(self) -> bool:
         """Whether the words are a command, whatever the image is, and start a program other than vLLM."""

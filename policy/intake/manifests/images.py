@@ -113,6 +113,11 @@ def is_unknown(image: str | None) -> bool:
     return len(image) <= MAX_NAME and LEGAL.fullmatch(_last(PLACEHOLDER.sub("{}", image))) is None
 
 
+def is_placeholder(image: str) -> bool:
+    """Whether nothing of the image's name is known."""
+    return PLACEHOLDER.fullmatch(image) is not None
+
+
 def platform(image: str | None, table: ImageTable) -> str | None:
     """The platform of an image with vLLM in its name or tag; None if neither its row nor its name shows it.
 

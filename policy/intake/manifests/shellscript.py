@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from policy.intake.command.container_programs import container_run, names_vllm, started_elsewhere
+from policy.intake.command.container_programs import container_run, may_run_image, names_vllm, started_elsewhere
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
+from policy.intake.command.image_words import NO_NAMES, named_images
 from policy.intake.command.launcher import find_server
 from policy.intake.command.passed_variables import passed_variables
 from policy.intake.command.shell import split
@@ -76,6 +77,7 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
     read = [(command, container_run(command.words)) for command in commands]
     runs = [(command, run) for command, run in read if run is not None and run.words and run.starts]
     budget = ExpansionBudget()
+    named = named_images(text) if runs else NO_NAMES
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
         variables = passed_variables(command.words, run.at, command.env, budget, is_script=True)
         if variables is None:
@@ -84,12 +86,15 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
         node.parent, node.key = script, place
         doubts = [doubt for doubt in (command.doubt, command.unreached) if doubt]
         doubts += [LEFT_OUT] if len(runs) > MAX_RUNS else []
-        if read_container_run(node, run, variables, "script", doubts) and DEFAULTS.search(text) is not None:
+        is_engine = read_container_run(node, run, variables, "script", doubts, named=named)
+        if is_engine and DEFAULTS.search(text) is not None:
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)
     others = (command for command, run in read if not command.unreached and (run is None or not run.words))
     started = [
         (command.words[0], after) for command in others if (after := started_elsewhere(command.words)) is not None
     ]
+    if any(run is None and not command.unreached and may_run_image(command.words) for command, run in read):
+        return False
     by_input = any(program == "xargs" for program, _ in started) and names_vllm(text)  # which may have the image
     return not by_input and not any(names_vllm(after) for program, after in started if program != "xargs")

@@ -49,6 +49,11 @@ def shows_vllm(words: Sequence[str], env: Mapping[str, str | None], *, by_model:
     )
 
 
+def names_hub_model(word: str) -> bool:
+    """Whether a word may be a model's name on the hub."""
+    return not word.startswith("/") and MODEL_NAME.fullmatch(word) is not None
+
+
 def are_vllms(words: Sequence[str]) -> bool:
     """Whether arguments are those of vLLM's server: it has all their flags, they name the model, and two show vLLM.
 

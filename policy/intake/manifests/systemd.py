@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from policy.intake.command.container_programs import container_run
 from policy.intake.command.earlier_scripts import effects_before
 from policy.intake.command.expansion import ExpansionBudget
+from policy.intake.command.image_words import named_images
 from policy.intake.command.passed_variables import PassedVariables, passed_variables
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, read_container_run
@@ -37,6 +38,7 @@ from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.command.container_programs import ContainerRun
+    from policy.intake.command.image_words import NamedImages
     from policy.intake.manifests.reading import ManifestNode
 
 SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
@@ -85,8 +87,9 @@ def read_unit(document: ManifestNode) -> None:
     refusal = refusal_of(commands, first, types, bool(container))
     problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
     shared = _shared(unit, settings, files)
+    named = named_images(unit.value)
     if container:
-        _read_container(unit, container, shared, problem)
+        _read_container(unit, container, shared, problem, named)
     earlier = [shlex.join(_command_words(shared, each)) for each in first]
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env):
@@ -100,7 +103,7 @@ def read_unit(document: ManifestNode) -> None:
         run = container_run(words)
         if run is not None and not run.starts:
             continue
-        if run is not None and run.words and _runs_container(draft, words, run, problem):
+        if run is not None and run.words and _runs_container(draft, words, run, problem, named):
             continue
         add_words(draft, "ExecStart", words)
         if draft.starts_vllm():
@@ -111,13 +114,13 @@ def read_unit(document: ManifestNode) -> None:
             draft.finish(before.installations)
 
 
-def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, problem: str) -> bool:
+def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, problem: str, named: NamedImages) -> bool:
     """Add the engine that a container of a command runs, with a problem, if any; whether it starts vLLM."""
     passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False)
     if passed is None:
         return False
     variables = replace(passed, has_hidden_variables=draft.has_hidden_variables, notes=tuple(draft.notes))
-    return read_container_run(draft.node, run, variables, "ExecStart", draft.doubts, problem)
+    return read_container_run(draft.node, run, variables, "ExecStart", draft.doubts, problem, named=named)
 
 
 def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str, str]) -> EngineDraft:
@@ -147,7 +150,9 @@ def _listed(settings: list[tuple[str, str]], name: str) -> list[str]:
     return found
 
 
-def _read_container(unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft, problem: str) -> None:
+def _read_container(
+    unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft, problem: str, named: NamedImages
+) -> None:
     """Read the engine of a container of Podman's; ``shared`` has what its service gets."""
     last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
     words = ["podman", "run"]
@@ -166,7 +171,7 @@ def _read_container(unit: ManifestNode, settings: list[tuple[str, str]], shared:
     expanded = [word for each in arguments.words for word in _expanded(shared, each, is_literal=False)]
     run = container_run([*words, image, *expanded])
     if run is not None and image:
-        read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts, problem)
+        read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts, problem, named=named)
 
 
 def _refusals(key: str, words: UnitWords) -> list[str]:
