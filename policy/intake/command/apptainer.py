@@ -28,10 +28,10 @@ VALUES: Final[dict[str, str]] = {
     "--env-file": "--env-file",
     "--pwd": "-w",
     "--cwd": "-w",
-    "--home": "",
-    "-H": "",
-    "--overlay": "",
-    "-o": "",
+    "--home": "--home",
+    "-H": "--home",
+    "--overlay": "--volumes-from",
+    "-o": "--volumes-from",
     "--workdir": "",
     "-W": "",
     **dict.fromkeys(("--scratch", "-S", "--fusemount", "--no-mount", "--app", "--hostname", "--dns", "--network"), ""),
@@ -41,7 +41,10 @@ VALUES: Final[dict[str, str]] = {
     **dict.fromkeys(("--docker-host", "--device", "--cdi-dirs", "--netns-path", "--pid-file", "--vm-cpu"), ""),
     **dict.fromkeys(("--runscript-timeout", "--shm-size", "--vm-ip", "--vm-ram"), ""),
 }
-"""The options that take a value, and the option of `docker run` with the same meaning, if it has one."""
+"""The options that take a value, and the option of `docker run` with the same meaning, if it has one.
+
+An overlay has files of its own at any path, as another container's volumes may. `docker run` has no `--home`.
+"""
 FLAGS: Final = {"--nv": ("--gpus", "all"), "--nvccli": ("--gpus", "all"), "--rocm": ("--device", "/dev/kfd")}
 """The flags that give the container hardware, as options of `docker run`."""
 OTHER_FLAGS: Final = frozenset(

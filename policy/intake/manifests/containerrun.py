@@ -36,7 +36,11 @@ FILES: Final = frozenset({ENV_FILE, "--env-host"})
 FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 HIDDEN: Final = "`{}` sets variables that are not shown"
 VOLUMES: Final = frozenset({"-v", "--volume"})
+TMPFS: Final = "--tmpfs"
+MOUNTING: Final = VOLUMES | {TMPFS, "--mount"}
 VOLUMES_FROM: Final = "--volumes-from"
+HOME: Final = "--home"
+"""The option of Apptainer that mounts a folder as the home of the container's user."""
 FOLDERS: Final = frozenset({"-w", "--workdir"})
 SECRETS: Final = "/run/secrets"
 """The folder of a secret without an absolute mount point."""
@@ -126,14 +130,14 @@ def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariabl
             draft.env[text.partition("=")[0]] = None
         elif name == "--secret":
             _add_secret(draft, text, mounts)
-        elif name in VOLUMES:
-            mounts += text.split(":")[1:2]
-        elif name == "--tmpfs":
-            mounts.append(text.partition(":")[0])
+        elif name in MOUNTING:
+            mounts += _mount_points(name, text)
         elif name == VOLUMES_FROM:
             hidden = hidden or text
-        elif name == "--mount":
-            mounts += [part.partition("=")[2] for part in text.split(",") if part.startswith(TARGETS)]
+        elif name == HOME:
+            folder = None if type(value) is Unknown else text.rpartition(":")[2]
+            draft.env["HOME"] = folder
+            mounts.append(folder or "~")
         elif name in FOLDERS:
             draft.folder = text
         elif name in LABELS:
@@ -152,6 +156,15 @@ def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariabl
         for note in variables.notes:
             draft.note(note)
     return is_passed
+
+
+def _mount_points(name: str, text: str) -> list[str]:
+    """The paths in the container at which an option mounts something; at most one for each volume."""
+    if name in VOLUMES:
+        return text.split(":")[1:2]
+    if name == TMPFS:
+        return [text.partition(":")[0]]
+    return [part.partition("=")[2] for part in text.split(",") if part.startswith(TARGETS)]
 
 
 def _add_secret(draft: EngineDraft, secret: str, mounts: list[str]) -> None:

@@ -36,8 +36,13 @@ PACKAGE_FOLDERS: Final = re.compile(
 """Matches a path at or below a folder of Python libraries, or a file that Python runs at its start."""
 
 
-USER_FOLDER: Final = re.compile(r"/(?:home/[^/]+/)?\.local(?:/.*)?", re.DOTALL)
-"""Matches a folder of the user's packages where the home is not stated; that of a user without a name is `/`."""
+USER_FOLDER: Final = re.compile(
+    r"/(?:home/[^/]+/)?\.local(?:/.*)?|/(?:~|\$HOME|\$\{HOME\})(?:/\.local(?:/.*)?)?", re.DOTALL
+)
+"""Matches a folder of the user's packages where the home is not stated, or above it as in `$HOME`.
+
+The home of a user without a name is `/`.
+"""
 
 
 def absolute(path: str) -> str:
@@ -84,7 +89,8 @@ class Mounts:
         """The vLLM that may run from a volume, if any; ``folder`` is the working folder, empty for the image's own."""
         replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env)
         if replaced is not None:
-            return Installation(None, f"the mount at {quoted(replaced)} may make another vLLM run")
+            shown = replaced[1:] if replaced[1:2] in {"~", "$"} else replaced
+            return Installation(None, f"the mount at {quoted(shown)} may make another vLLM run")
         if self.hidden:
             return Installation(None, f"the volumes of {quoted(self.hidden)} are not shown and may have another vLLM")
         if server is None or not self._count:

@@ -471,6 +471,41 @@ def test_the_mounts_of_a_container_run_are_read(ask: Asking, options: str) -> No
     assert warnings(ask, {"unit": volume.format(IMAGE, setting)}) == mount_warning("/usr/local/bin")
 
 
+@pytest.mark.parametrize(
+    ("options", "mount"),
+    [
+        *(("-B ./x:$HOME", "$HOME"), ("--bind ./x:${HOME}/.local", "${HOME}/.local"), ("-B ./x:~", "~")),
+        *(("--home ./x:/data", "/data"), ("-H /data", "/data"), ('--home "$PWD"', "~"), ('-H "$X:/home/me"', "~")),
+        *(("-B ./x:/usr/local/bin", "/usr/local/bin"), ("--bind a:/b,./x:/opt/venv", "/opt/venv")),
+        *(("-B ./x:/data --env HOME=/data", "/data"), ("--mount type=bind,src=x,dst=/usr/local/lib", "/usr/local/lib")),
+    ],
+)
+def test_a_mount_of_apptainer_over_the_home_or_python_may_make_another_vllm_run(
+    ask: Asking, options: str, mount: str
+) -> None:
+    script = f"apptainer run {options} docker://{IMAGE} dense"
+    assert mount_warning(mount)[0] in warnings(ask, {"script": script})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("--home /data --env PYTHONNOUSERSITE=1", "-B ./x:$HOME --env PYTHONNOUSERSITE=1", "-B $HOME/models:/models"),
+        *("-B $HOME/.cache:/root/.cache", "--nv", "--no-home", "-B ./x:$HOME/models", "--workdir /scratch"),
+    ],
+)
+def test_other_mounts_of_apptainer_are_certain(ask: Asking, options: str) -> None:
+    found = warnings(ask, {"script": f"apptainer run {options} docker://{IMAGE} dense"})
+    assert not any("that runs" in each for each in found)
+
+
+@pytest.mark.parametrize("option", ["--overlay x.img", "-o x.img:ro", "--overlay=x.img"])
+def test_an_overlay_of_apptainer_may_have_another_vllm(ask: Asking, option: str) -> None:
+    found = warnings(ask, {"script": f"singularity run {option} docker://{IMAGE} dense"})
+    shown = option.removeprefix("-o ").removeprefix("--overlay")[1:] if option[1] == "-" else option[3:]
+    assert HIDDEN.format(shown) + "that runs" in found
+
+
 def test_the_volumes_of_another_container_are_not_shown(ask: Asking) -> None:
     expected = [HIDDEN.format("x") + "that runs"]
     assert warnings(ask, {"script": f"docker run --volumes-from x {IMAGE} dense"}) == expected
