@@ -376,8 +376,15 @@ SMALLER = "write the file as JSON, which may have more, or in parts"
 UNCLOSED = "not YAML: the bracket `{}` is not closed with `{}`, or a comma is missing between its items"
 
 
-@pytest.mark.parametrize("command", ["decide", "dry-run"])
-@pytest.mark.parametrize(
+@pytest.fixture
+def no_garbage() -> None:
+    """What other tests left is not finalized within the deep calls of a reader, where no call is left."""
+    gc.collect()
+
+
+@pytest.mark.usefixtures("no_garbage")
+@table("command", ["decide", "dry-run"])
+@table(
     ("text", "message"),
     [
         ("", "{file}:1:1: empty; expected a document"),
@@ -440,7 +447,6 @@ def test_unreadable_input_exits_with_2_and_a_message_on_standard_error(
     text: str | bytes,
     message: str,
 ) -> None:
-    gc.collect()  # what other tests left is not finalized within the deep calls of a reader, where no call is left
     monkeypatch.setattr("policy.cli.requests.MAX_VALUES", 10_000)  # a million take many seconds to read
     monkeypatch.setattr("policy.cli.requests.MAX_JSON_VALUES", 200_000)
     file = tmp_path / "in"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import durable_rules_engine as rete
 import pytest
+from collisions import COLLISIONS
 from tables import table
 
 from policy.decision.ruleset import Ruleset
@@ -175,38 +176,14 @@ def test_an_interrupted_run_does_not_affect_later_decisions(monkeypatch: pytest.
 # Names are hashed to 32 bits.
 
 
-def collision() -> tuple[str, str]:
-    """Two names with one hash."""
-    seen: dict[int, str] = {}
-    for n in range(1_000_000):
-        name = f"k{n}"
-        other = seen.setdefault(fnv1a(name), name)
-        if other != name:
-            return other, name
-    raise AssertionError
-
-
-def colliding_with(name: str) -> str:
-    """Another name with the same hash, found by a meet-in-the-middle search."""
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    starts = {fnv1a(start): start for start in (a + b + c for a in letters for b in letters for c in letters)}
-    inverse = pow(0x01000193, -1, 1 << 32)
-    for end in (a + b + c for a in letters for b in letters for c in letters):
-        value = fnv1a(name)
-        for byte in reversed(end.encode()):
-            value = (value * inverse & 0xFFFFFFFF) ^ byte
-        if value in starts and starts[value] + end != name:
-            return starts[value] + end
-    raise AssertionError
-
-
 def test_the_module_confuses_colliding_names() -> None:
-    first, second = collision()
+    first, second = "k32728", COLLISIONS["k32728"][0]
+    assert fnv1a(first) == fnv1a(second)
     assert output_of(f"print(json.dumps(fired(made({{{first!r}: 1}}), {{{second!r}: 1}})))") == ["r0"]
 
 
 def test_colliding_names_are_refused() -> None:
-    first, second = collision()
+    first, second = "k32728", COLLISIONS["k32728"][0]
     with pytest.raises(
         EngineFailed, match=f"the engine cannot tell the keys '{first}' and '{second}' apart; rename one"
     ):
@@ -215,7 +192,7 @@ def test_colliding_names_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["id", "sid", "_0", "a", "b"])
 def test_a_colliding_name_in_a_request_changes_nothing(policy: Policy, name: str) -> None:
-    other = colliding_with(name)
+    other = COLLISIONS[name][0]
     assert fnv1a(other) == fnv1a(name)
     facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}
     with_collisions = {
@@ -227,7 +204,7 @@ def test_a_colliding_name_in_a_request_changes_nothing(policy: Policy, name: str
 
 def test_a_colliding_name_outside_an_open_object_is_refused(policy: Policy) -> None:
     with pytest.raises(RequestInvalid, match="unknown field"):
-        read_request({"facts": {colliding_with("id"): 1}}, policy.releases)
+        read_request({"facts": {COLLISIONS["id"][0]: 1}}, policy.releases)
 
 
 def test_the_module_reads_a_dot_in_a_name_as_nesting() -> None:
