@@ -44,14 +44,26 @@ EFFECT = EditEffect(("0.22.0",), Difference("moe", ("moe",), {}, V1, V2))
 WITHOUT = shutil.ignore_patterns("known-problems")  # they would be in most reasons
 
 
-@pytest.fixture
-def folder(root: Path, tmp_path: Path) -> Path:
-    """A copy of the shipped rules, without known problems, at ``policy/rules`` of a repository with one commit."""
-    repository = tmp_path / "repository"
-    folder = Path(shutil.copytree(root / "rules", repository / "policy" / "rules", ignore=WITHOUT))
-    porcelain.init(str(repository))
+@pytest.fixture(scope="session")
+def committed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with the shipped rules, without known problems, in one commit, to copy.
+
+    Its objects are in one file: to write 600 for each test would take longer than most of them.
+    """
+    repository = tmp_path_factory.mktemp("committed") / "repository"
+    shutil.copytree(root / "rules", repository / "policy" / "rules", ignore=WITHOUT)
+    porcelain.init(str(repository)).close()
     commit(repository)
-    return folder
+    porcelain.repack(str(repository))
+    for emptied in (repository / ".git" / "objects").glob("??"):
+        emptied.rmdir()
+    return repository
+
+
+@pytest.fixture
+def folder(committed: Path, tmp_path: Path) -> Path:
+    """A copy of the shipped rules, without known problems, at ``policy/rules`` of a repository with one commit."""
+    return Path(shutil.copytree(committed, tmp_path / "repository")) / "policy" / "rules"
 
 
 def commit(repository: Path) -> None:
