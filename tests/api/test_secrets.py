@@ -16,7 +16,7 @@ from policy.errors import RequestInvalid
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.flags import Flags, flags
 from policy.intake.model.tables import releases
-from policy.masking import masked, masked_message
+from policy.masking import LONG_TOKENS, SHORT_TOKENS, masked, masked_message
 from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
@@ -537,6 +537,11 @@ def test_an_abbreviation_of_the_flag_of_a_secret_is_one_in_every_text(flag: str)
     for text in (f"{flag} {SECRET}", f"{flag}={SECRET}", f"serve a {flag}={SECRET}", f'["{flag}={SECRET}"]'):
         assert not has_secret(masked(text)), text
         assert "=" not in text or not has_secret(masked_message(f"of {text} it")), text
+
+
+@pytest.mark.parametrize("beginning", [*SHORT_TOKENS, *LONG_TOKENS, "--api-key ", "password="])
+def test_a_number_is_masked_as_any_other_secret(beginning: str) -> None:
+    assert str(NUMBER) not in masked(f"{beginning}{NUMBER}{NUMBER}")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from policy.errors import RequestFault
 from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.kubernetes_references import expand_references
+from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.path_variables import vllm_of_variables
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
@@ -61,9 +61,7 @@ def read_command(
         return CommandLine()
     context = ScriptContext(ExpansionBudget(), has_hidden_variables)
     try:
-        read = [
-            expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
-        ]
+        read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
         if not read or read[0].startswith("-"):
             return CommandLine(read, list(places), installation=vllm_of_variables(env))
         found = server_of(read, list(places), env, {}, context)
@@ -176,9 +174,7 @@ def find_server(
         return None
     context = ScriptContext(ExpansionBudget(), has_hidden_variables)
     try:
-        read = [
-            expand_references(word, env, context.budget, has_hidden_variables=has_hidden_variables) for word in words
-        ]
+        read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
         found = server_of(read, [""] * len(words), env, {}, context)
     except ShellSyntaxError as error:
         # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
