@@ -81,26 +81,36 @@ def message_of(text: str) -> Message:
     return Message(tuple(found[::2]), tuple(map(formula_of, found[1::2])))
 
 
-CompiledCheck: TypeAlias = tuple[Check, CompiledFormula]
-"""A check and its condition."""
+CompiledCheck: TypeAlias = tuple[Check, tuple[CompiledFormula, ...]]
+"""A check and the parts of its condition, all of which hold if it does."""
 
 
 class ReleaseChecks(Struct, frozen=True):
-    """The checks of a release: those about an option, by its name, and those that always count."""
+    """The checks of a release on a platform: those about an option, by its name, and those that always count."""
 
     always: tuple[CompiledCheck, ...]
     by_option: Mapping[str, tuple[CompiledCheck, ...]]
 
 
 @cache
-def checks_of(release: str) -> ReleaseChecks:
-    """The checks of a release, in the order of the files and in each."""
+def checks_of(release: str, platform: str) -> ReleaseChecks:
+    """The checks of a release on a platform, in the order of the files and in each."""
     held: dict[str, list[CompiledCheck]] = {"": []}
-    for check in all_checks():
-        if check.holds_in(release):
-            held.setdefault(check.at, []).append((check, compile_formula(check.condition)))
+    for each in _compiled_checks(release):
+        check, _ = each
+        if check.counts_on(platform):
+            held.setdefault(check.at, []).append(each)
     always = tuple(held.pop(""))
     return ReleaseChecks(always, {option: tuple(checks) for option, checks in held.items()})
+
+
+@cache
+def _compiled_checks(release: str) -> list[CompiledCheck]:
+    return [
+        (check, tuple(map(compile_formula, _parts(check.condition))))
+        for check in all_checks()
+        if check.holds_in(release)
+    ]
 
 
 @cache
@@ -112,6 +122,13 @@ def all_checks(folder: Path = FOLDER) -> tuple[Check, ...]:
             common = {name: item for name, item in row.items() if name != "ranges"}
             found += [msgspec.convert(common | part, Check) for part in row.get("ranges", ({},))]
     return tuple(found)
+
+
+def _parts(condition: Any) -> list[Any]:
+    match condition:
+        case ["and", *parts]:
+            return parts
+    return [condition]
 
 
 @cache

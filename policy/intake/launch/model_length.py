@@ -6,6 +6,7 @@ Follows `derive_max_model_len_and_key` of `model_arch_config_convertor.py` and `
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -64,7 +65,7 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
     longest, field = _stated(text)
     if window is not None and window < longest:
         longest, field = window, "sliding_window"
-    if longest == float("inf"):
+    if longest == inf:
         return ModelLength(longest, None, DEFAULT)
     ropes = [*_ropes(text)]
     longrope = any(_type(rope) == "longrope" for rope in ropes)
@@ -78,8 +79,8 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
 
 
 def _stated(text: Configuration) -> tuple[float, str | None]:
-    longest, field = float("inf"), None
-    for name in KEYS:
+    longest, field = inf, None
+    for name in text.names_among(KEYS):
         found = text.get(name)
         if found is None:
             continue

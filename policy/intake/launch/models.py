@@ -55,10 +55,14 @@ class ModelValues:
         self._options = options
         self._model = model
         self._files = files
+        self._known: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
-        """The value of a name. Raises Incomputable if it is not known here."""
-        return getattr(self, name)()
+        """The value of a name, computed once. Raises Incomputable if it is not known here."""
+        known = self._known
+        if name not in known:
+            known[name] = getattr(self, name)()
+        return known[name]
 
     def architectures(self) -> list[str]:
         """The architectures, a draft's as vLLM rewrites them."""
@@ -238,7 +242,7 @@ class ModelValues:
             raise Incomputable("length") from error
 
     def _option(self, name: str) -> Any:
-        found = self._options.others[name][0] if name in self._options.others else self._options.get(name)
+        found = self._options.others[name][0] if name in self._options.others else self._options.values.get(name)
         if found is UNKNOWN:
             raise UnknownArgument(name)
         return found

@@ -10,14 +10,16 @@ from msgspec import Struct
 from policy.intake.launch.checks import Check, CompiledCheck, Message, checks_of, message_of
 from policy.intake.launch.models import UnknownArgument
 from policy.intake.launch.values import UnknownVariable
-from policy.intake.model.formula import EMPTY, UNSUPPORTED, CompiledFormula, Incomputable, Scope, compute
+from policy.intake.model.formula import EMPTY, UNSUPPORTED, Incomputable, Scope, compute
 from policy.messages import QUOTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from policy.intake.launch.values import LaunchValues
 
+UNKNOWN: Final = (Incomputable, *UNSUPPORTED)
+"""What a condition raises if a value that it needs is not known."""
 MAX_LIST: Final = 1000
 """The most characters of a list in a message."""
 MAX_REFUSALS: Final = 8
@@ -44,26 +46,18 @@ def refusals(values: LaunchValues) -> Findings:
     A check that needs a value which is not known here says nothing. If that is an option, it is listed as not read; if
     it is a variable, and the check fails without it, the release may refuse the deployment.
     """
-    checks = checks_of(values.release)
-    scope = Scope(EMPTY, values.key, EMPTY)
-    of_options = [checks.by_option[option] for option in values.given if option in checks.by_option]
-    found: list[Check] = []
-    undecided: list[CompiledCheck] = []
+    checks = checks_of(values.release, values.platform)
+    of_options = map(checks.by_option.__getitem__, filter(checks.by_option.__contains__, values.given))
     unread: set[str] = set()
-    for each in chain(checks.always, *of_options):
-        check, condition = each
-        if check.counts_on(values.platform):
-            try:
-                if _holds(condition, scope, set() if check.is_warning else unread):
-                    found.append(check)
-            except UnknownVariable:
-                undecided.append(each)
-    if_unset = Scope(EMPTY, values.key_if_unset, EMPTY)
-    unsure = [check for check, condition in undecided if not check.is_warning and _holds(condition, if_unset, unread)]
+    found, undecided = _holding(chain(checks.always, *of_options), values.key, unread)
+    out_of_bounds = values.out_of_bounds(unread)
+    if not (found or undecided or unread or out_of_bounds):
+        return Findings()
+    refusing = [each for each in undecided if not each[0].is_warning]
+    unsure, _ = _holding(refusing, values.key_if_unset, unread)
     failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
     warned = [check for check in found if check.is_warning][:MAX_REFUSALS]
     refused = [_text(check, values) for check in failed if check.is_certain]
-    out_of_bounds = values.out_of_bounds(unread)
     return Findings(
         [*refused, *(message for _, message in out_of_bounds)][:MAX_REFUSALS],
         [_text(check, values) for check in (*(each for each in failed if not each.is_certain), *unsure)][:MAX_REFUSALS],
@@ -73,27 +67,39 @@ def refusals(values: LaunchValues) -> Findings:
     )
 
 
-def _holds(condition: CompiledFormula, scope: Scope, unread: set[str]) -> bool:
-    """Whether a condition holds; it does not if a value that it needs is not known. An option is added to ``unread``.
+def _holding(
+    checks: Iterable[CompiledCheck], key: Callable[[str], Any], unread: set[str]
+) -> tuple[list[Check], list[CompiledCheck]]:
+    """The checks whose condition holds, and those that need a variable which is not known.
 
-    Raises:
-        UnknownVariable: that value is a variable's.
+    A condition does not hold if another value that it needs is not known; an option is added to ``unread``.
     """
-    scope.iterations = 0
-    try:
-        return bool(condition(scope, None))
-    except UnknownVariable:
-        raise
-    except UnknownArgument as error:
-        unread.update(error.args)
-        return False
-    except (Incomputable, *UNSUPPORTED):
-        return False
+    scope = Scope(EMPTY, key, EMPTY)
+    found: list[Check] = []
+    undecided: list[CompiledCheck] = []
+    for each in checks:
+        check, parts = each
+        scope.iterations = 0
+        try:
+            for part in parts:
+                if not part(scope, None):
+                    break
+            else:
+                found.append(check)
+        except UnknownVariable:
+            undecided.append(each)
+        except UnknownArgument as error:
+            if not check.is_warning:
+                unread.update(error.args)
+        except UNKNOWN:
+            continue
+    return found, undecided
 
 
 def _text(check: Check, values: LaunchValues) -> str:
     place = values.place(check.at) if check.at else ""
-    return f'"{fill(check.says, values.key)}"{f" ({place})" if place else ""}; {fill(check.do, values.key)}'
+    says, do = fill(check.says, values.key), fill(check.do, values.key)
+    return f'"{says}"{f" ({place})" if place else ""}; {do}'
 
 
 def fill(text: str, key: Callable[[str], Any]) -> str:

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable  # noqa: TC003  # msgspec reads the annotations
 from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,7 @@ from policy.intake.provenance import DEFAULT
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.derive.speculation import DraftModel, Speculation
@@ -40,16 +41,21 @@ WORDS: Final = {
     "le": "less than or equal to",
 }
 COMPARISONS: Final = {"gt": gt, "ge": ge, "lt": lt, "le": le}
+NUMBERS: Final = frozenset({int, float})
 LORA: Final = "LoRAConfig"
 MULTIMODAL: Final = "MultiModalConfig"
 
 
 class Bounds(Struct, frozen=True):
-    """The bounds of an option, or of a field of one, in its configuration class: the word and the number of each."""
+    """The bounds of an option, or of a field of one, in its configuration class: the word of each, its test, the bound.
 
-    name: str
+    ``fields`` lead to the number in the option's value.
+    """
+
+    label: str
+    fields: tuple[str, ...]
     class_name: str
-    limits: tuple[tuple[str, float], ...]
+    limits: tuple[tuple[str, Callable[[float, float], bool], float], ...]
 
 
 @lru_cache(maxsize=128)
@@ -57,8 +63,10 @@ def bounds_by_option(tables: Tables) -> Mapping[str, list[Bounds]]:
     """Option → the bounds of what it sets."""
     found: dict[str, list[Bounds]] = {}
     for name, row in tables.bounds.items():
-        limits = tuple((word, row[word]) for word in COMPARISONS if word in row)
-        found.setdefault(name.partition(".")[0], []).append(Bounds(name, row["class"], limits))
+        limits = tuple((word, is_within, row[word]) for word, is_within in COMPARISONS.items() if word in row)
+        option, *fields = name.split(".")
+        label = name.partition(".")[2] or name
+        found.setdefault(option, []).append(Bounds(label, tuple(fields), row["class"], limits))
     return found
 
 
@@ -71,16 +79,20 @@ def _sorted_names(tables: Tables, name: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-@lru_cache(maxsize=4096)
-def _steps(name: str) -> list[str]:
-    """The option in a name, and the fields below it; the names are those of the checks and of the bounds."""
-    return name.split(".")
+def field_of(value: Any, fields: tuple[str, ...]) -> Any:
+    """The value that the names of fields lead to in an object; None if there is none."""
+    for field in fields:
+        value = value.get(field) if isinstance(value, dict) else None
+    return value
 
 
 @lru_cache(maxsize=4096)
-def _reader(name: str) -> tuple[Callable[[LaunchValues, str], Any], str]:
-    """What reads the value of a name of the checks, and the name that it gets."""
+def _reader(name: str) -> tuple[Callable[[LaunchValues, Any], Any], Any]:
+    """What reads the value of a name of the checks, and the argument that it gets."""
     kind, _, rest = name.partition(".")
+    if kind == "args":
+        option, *fields = rest.split(".")
+        return (LaunchValues.field, (option, tuple(fields))) if fields else (LaunchValues.option, option)
     reader = READERS.get(kind)
     return (LaunchValues.fact, name) if reader is None else (reader, rest)
 
@@ -126,16 +138,13 @@ class LaunchValues:
         self._tables = tables
         self._runner = runner
         self._model: ModelValues | None = None
-        self._known: dict[str, Any] = {}
         self.given: Final = tuple({**options.values, **options.others})
         """The options that are given, even with an unknown value."""
 
     def key(self, name: str) -> Any:
         """The value of a name. Raises Incomputable if it is not known here."""
-        if name not in self._known:
-            read, rest = _reader(name)
-            self._known[name] = read(self, rest)
-        return self._known[name]
+        read, argument = _reader(name)
+        return read(self, argument)
 
     def key_if_unset(self, name: str) -> Any:
         """The value of a name, if the variables that are not known are not set. Raises Incomputable as ``key`` does."""
@@ -157,50 +166,53 @@ class LaunchValues:
         """
         found = []
         by_option = bounds_by_option(self._tables)
-        for option in self.given:
-            for bounds in by_option.get(option, ()):
-                try:
-                    if bounds.class_name in {LORA, MULTIMODAL} and not self._is_made(bounds.class_name):
-                        continue
-                    number = self.option(bounds.name)
-                except UnknownArgument:
+        for option in filter(by_option.__contains__, self.given):
+            try:
+                value = self.option(option)
+            except UnknownArgument:
+                if any(self._is_made(bounds.class_name) for bounds in by_option[option]):
                     unread.add(option)
+                continue
+            except Incomputable:
+                continue
+            for bounds in by_option[option]:
+                number = field_of(value, bounds.fields) if bounds.fields else value
+                if type(number) not in NUMBERS:
                     continue
-                except Incomputable:
-                    continue
-                if type(number) not in {int, float}:
-                    continue
-                found += [
-                    (option, self._out_of_bounds(option, bounds, word, bound, number))
-                    for word, bound in bounds.limits
-                    if not COMPARISONS[word](number, bound)
-                ]
+                for word, is_within, bound in bounds.limits:
+                    if not is_within(number, bound) and self._is_made(bounds.class_name):
+                        found.append((option, self._out_of_bounds(option, bounds, word, bound, number)))
         return found
 
     def _out_of_bounds(self, option: str, bounds: Bounds, word: str, bound: float, number: float) -> str:
-        label, place = bounds.name.partition(".")[2] or bounds.name, self.place(option)
+        place = self.place(option)
         where = f" ({place})" if place else ""
-        return f'"{bounds.class_name}: {label}: Input should be {WORDS[word]} {bound}"{where}; got {quoted(number)}'
+        return (
+            f'"{bounds.class_name}: {bounds.label}: Input should be {WORDS[word]} {bound}"{where}; got {quoted(number)}'
+        )
 
     def _is_made(self, name: str) -> bool:
-        """Whether vLLM makes the configuration of LoRA, or of multimodal models."""
+        """Whether vLLM makes a configuration, which it does not always do of LoRA and of multimodal models."""
         if name == LORA:
-            return bool(self._options.get("enable_lora"))
-        return self.served("supports_multimodal") is True
+            return bool(self._options.values.get("enable_lora"))
+        return name != MULTIMODAL or self.served("supports_multimodal") is True
 
     def option(self, name: str) -> Any:
-        """An option, or a field of a JSON option; None if it is not given."""
-        option, *fields = _steps(name)
-        if option in self._options.unknown_sizes:
-            raise Incomputable(option)
-        found = self._options.values.get(option)
-        if found is None and option in self._options.others:
-            found = self._options.others[option][0]
-        if found is UNKNOWN:
-            raise UnknownArgument(option)
-        for field in fields:
-            found = found.get(field) if isinstance(found, dict) else None
+        """An option; None if it is not given."""
+        options = self._options
+        if name in options.unknown_sizes:
+            raise Incomputable(name)
+        found = options.values.get(name)
+        if found is None and name in options.others:
+            found = options.others[name][0]
+            if found is UNKNOWN:
+                raise UnknownArgument(name)
         return found
+
+    def field(self, path: tuple[str, tuple[str, ...]]) -> Any:
+        """A field of a JSON option, which the option and the names of fields lead to; None if it is not given."""
+        option, fields = path
+        return field_of(self.option(option), fields)
 
     def speculated(self, name: str) -> Any:
         """A field of the speculative configuration; None without one."""

@@ -55,9 +55,14 @@ class Configuration:
 
     def get(self, name: str) -> Any:
         """The value of an attribute: stated, computed by the class, or the default; None if there is none."""
+        if name in self.kind.special:
+            return self._special(name)
+        stated = self.stated
+        return stated[name] if name in stated else self.kind.defaults.get(name)
+
+    def _special(self, name: str) -> Any:
+        """The value of an attribute with aliases or a formula, or of the layer types."""
         kind = self.kind
-        if name not in kind.special:
-            return self.stated[name] if name in self.stated else kind.defaults.get(name)
         stored = kind.aliases.get(name, name)
         found = self._computed(stored, kind.formulas[stored]) if stored in kind.formulas else self._stored(stored)
         if isinstance(found, list) and "layer_types" in {name, stored} and self.tables.legacy_layer_types:
@@ -74,9 +79,16 @@ class Configuration:
         names = kind.spellings.get(stored, (stored,))
         return stored in kind.formulas or any(known in self.stated or known in kind.defaults for known in names)
 
+    def names_among(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that may have a value: one that neither the document nor the class has has none."""
+        stated, defaults, special = self.stated, self.kind.defaults, self.kind.special
+        return [name for name in names if name in stated or name in defaults or name in special]
+
     def text(self) -> Configuration:
         """The language model's configuration, nested or the configuration itself."""
-        if self._text is None and not self._whole:
+        if self._whole:
+            return self
+        if self._text is None:
             found = self
             for _ in range(MAX_NESTED):
                 inner = found._text_part()
@@ -85,9 +97,12 @@ class Configuration:
                 deeper, found = found.kind.text is not None, inner
                 if not deeper:
                     break
-            self._text = found if found is not self else None
-            self._whole = found is self
-        return self if self._text is None else self._text
+            if found is self:
+                self._whole = True
+            else:
+                self._text = found
+            return found
+        return self._text
 
     def sized(self) -> Configuration:
         """The configuration that states the language model's sizes, which is the whole for flat documents."""
@@ -109,7 +124,10 @@ class Configuration:
 
     def _text_part(self) -> Configuration | None:
         kind = self.kind
-        for name in TEXT_FIELDS if kind.text is None else (kind.text,):
+        names = TEXT_FIELDS if kind.text is None else (kind.text,)
+        if self.stated.keys().isdisjoint(names) and kind.parts.keys().isdisjoint(names):
+            return None
+        for name in names:
             part = self.stated.get(name)
             stated: Mapping[str, Any] = part if isinstance(part, Mapping) else {}
             if stated or kind.parts.get(name) is not None:

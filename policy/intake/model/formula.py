@@ -102,7 +102,7 @@ def compile_formula(formula: Any) -> CompiledFormula:
         case ["if", test, then, otherwise]:
             return _choice(compile_formula(test), compile_formula(then), compile_formula(otherwise))
         case ["and" | "or" as word, *parts]:
-            return _short_circuit([compile_formula(part) for part in parts], until=word == "or")
+            return (_or if word == "or" else _and)([compile_formula(part) for part in parts])
         case ["for each" | "where" as word, items, each_of]:
             return _loop(compile_formula(items), compile_formula(each_of), keep=word == "where")
         case ["remap", items]:
@@ -114,6 +114,8 @@ def compile_formula(formula: Any) -> CompiledFormula:
             return _call(
                 lambda found, other: found.get(name, other), [compile_formula(holder), compile_formula(default)]
             )
+        case ["in" | "not in" as word, item, ["items", *parts]] if not any(isinstance(part, list) for part in parts):
+            return _search_constants(compile_formula(item), tuple(parts), found=word == "in")
         case ["in" | "not in" as word, item, items]:
             return _search(compile_formula(item), compile_formula(items), found=word == "in")
         case ["list", items]:
@@ -121,7 +123,7 @@ def compile_formula(formula: Any) -> CompiledFormula:
         case [str(word), one, other] if word in BINARY:
             return _binary(BINARY[word], one, other)
         case [str(word), one] if word in UNARY:
-            return _call(UNARY[word], [compile_formula(one)])
+            return _unary(UNARY[word], one)
         case list():
             return _invalid
     return lambda _, __: formula
@@ -135,16 +137,28 @@ def _choice(test: CompiledFormula, then: CompiledFormula, otherwise: CompiledFor
     return lambda scope, each: then(scope, each) if test(scope, each) else otherwise(scope, each)
 
 
-def _short_circuit(parts: list[CompiledFormula], *, until: bool) -> CompiledFormula:
-    def short_circuit(scope: Scope, each: Any) -> Any:
+def _and(parts: list[CompiledFormula]) -> CompiledFormula:
+    def every(scope: Scope, each: Any) -> Any:
         found = None
         for part in parts:
             found = part(scope, each)
-            if bool(found) is until:
+            if not found:
                 break
         return found
 
-    return short_circuit
+    return every
+
+
+def _or(parts: list[CompiledFormula]) -> CompiledFormula:
+    def some(scope: Scope, each: Any) -> Any:
+        found = None
+        for part in parts:
+            found = part(scope, each)
+            if found:
+                break
+        return found
+
+    return some
 
 
 def _charge(scope: Scope, iterations: int) -> None:
@@ -161,6 +175,11 @@ def _search(item: CompiledFormula, items: CompiledFormula, *, found: bool) -> Co
         return (wanted in known) is found
 
     return search
+
+
+def _search_constants(item: CompiledFormula, known: tuple[Any, ...], *, found: bool) -> CompiledFormula:
+    """A search among constants, which are few in every formula."""
+    return lambda scope, each: (item(scope, each) in known) is found
 
 
 def _copy(items: CompiledFormula) -> CompiledFormula:
@@ -184,11 +203,24 @@ def _loop(items: CompiledFormula, each_of: CompiledFormula, *, keep: bool) -> Co
 
 
 def _binary(work: Callable[[Any, Any], Any], left: Any, right: Any) -> CompiledFormula:
-    """A binary operation; usually its right operand is a constant."""
+    """A binary operation; usually its left operand is a field, and its right one a constant or another field."""
     one, other = compile_formula(left), compile_formula(right)
-    if isinstance(right, list):
-        return lambda scope, each: work(one(scope, each), other(scope, each))
+    match left, right:
+        case ["key", str(name)], ["key", str(second)]:
+            return lambda scope, _: work(scope.key(name), scope.key(second))
+        case _, list():
+            return lambda scope, each: work(one(scope, each), other(scope, each))
+        case ["key", str(name)], _:
+            return lambda scope, _: work(scope.key(name), right)
     return lambda scope, each: work(one(scope, each), right)
+
+
+def _unary(work: Callable[[Any], Any], operand: Any) -> CompiledFormula:
+    match operand:
+        case ["key", str(name)]:
+            return lambda scope, _: work(scope.key(name))
+    one = compile_formula(operand)
+    return lambda scope, each: work(one(scope, each))
 
 
 def _call(work: Callable[..., Any], parts: list[CompiledFormula]) -> CompiledFormula:

@@ -96,7 +96,8 @@ def experts(configuration: Configuration) -> tuple[bool, str | None]:
     """Whether the language model has experts, and the field that determines it; None if there is no such field."""
     text = configuration.text()
     found = None
-    for name in configuration.tables.constants["num_experts_names"]:
+    names = configuration.tables.constants["num_experts_names"]
+    for name in text.names_among(names):
         if text.has(name):
             found = name
             count = text.get(name)
@@ -126,7 +127,9 @@ def is_hybrid(model: Model, configuration: Configuration) -> bool:
 
 def is_encoder_decoder(configuration: Configuration) -> bool:
     """Whether the configuration or its language model is an encoder-decoder."""
-    return bool(configuration.get("is_encoder_decoder")) or bool(configuration.text().get("is_encoder_decoder"))
+    text = configuration.text()
+    found = configuration.get("is_encoder_decoder")
+    return bool(found or (text is not configuration and text.get("is_encoder_decoder")))
 
 
 def use_mla(resolved: ResolvedModel, configuration: Configuration) -> bool:
