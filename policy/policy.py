@@ -278,7 +278,7 @@ class Policy:
 
         def upstream_result(facts: Facts) -> tuple[Runner | None, bool]:
             variable = variable_code(facts.row[VARIABLE_INDEX])
-            upstream, _ = ruleset.rulings(ruleset.matches(facts), variable)  # only house rules end
+            upstream, _ = ruleset.rulings(ruleset.recent_matches(facts), variable)  # only house rules end
             return upstream.runner, upstream.starts
 
         try:

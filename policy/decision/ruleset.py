@@ -34,6 +34,8 @@ CACHED_RULINGS: Final = 4096
 """The recent rulings of all releases together; a ruling takes about 1 kB.
 
 With 8192 a decision takes 0.2 of 40 µs less, and the process up to 4 MB more."""
+CACHED_MATCHES: Final = 256
+"""The recent matches of all releases together that derivations asked for; one takes about 0.5 kB."""
 CACHED_WITH_LISTS: Final = 64
 """The reasons with a list of a release that are cached; one takes about 1 kB, and few of them repeat."""
 NO_LISTS: Final[dict[str, list[str]]] = {}
@@ -51,6 +53,8 @@ Rulings: TypeAlias = "Callable[[Matches, int], tuple[Ruling, Ruling]]"
 decode = msgspec.json.Decoder(str).decode
 _recent_rulings: Final[RecentCache[tuple[int, Matches, int], tuple[Ruling, Ruling]]] = RecentCache(CACHED_RULINGS)
 """Rulings by a number for the rules in force, the matches and the variable; they do not refer to the rules."""
+_recent_matches: Final[RecentCache[tuple[int, str], Matches]] = RecentCache(CACHED_MATCHES)
+"""Matches by a number for the rules and the encoded facts, which have no text of a user."""
 _numbers: Final = count()
 
 
@@ -77,6 +81,7 @@ class Ruleset:
         self.engine = Engine(self.definition)
         finalize(self, self.engine.close).atexit = False  # an unused ruleset frees its memory
         self._encode = self.definition.encoder.encode
+        self._number = next(_numbers)
         self._values = tuple(view.values for view in self.views)
         self._fragments: dict[tuple[int, bool, Any], ReasonFragment] = {}
         self._problem_fragments: dict[tuple[int, Any], bytes] = {}
@@ -96,6 +101,18 @@ class Ruleset:
     def matches(self, facts: Facts) -> Matches:
         """The conditions that hold for a deployment's facts, whatever the operator's variable is."""
         return self.definition.matches(self.engine.fired(self._encode(facts.row)))
+
+    def recent_matches(self, facts: Facts) -> Matches:
+        """The same, from a cache if the facts are recent: those that a derivation asks about are alike in a fleet.
+
+        It takes 9 µs instead of 23; a model that is named like an embedding model asks twice.
+        """
+        key = (self._number, self._encode(facts.row))
+        found = _recent_matches.get(key)
+        if found is None:
+            found = self.definition.matches(self.engine.fired(key[1]))
+            _recent_matches.put(key, found)
+        return found
 
     def rulings_on(self, today: date) -> Rulings:
         """The function ``rulings`` without the rules that have ended by ``today``."""
