@@ -128,33 +128,42 @@ class Fact:
         return CHECKS[self.kind](self, value)
 
 
-def _is_text(value: object) -> bool:
+def _is_text(_: Fact, value: object) -> bool:
     return type(value) is str and len(value) <= MAX_TEXT
 
 
-def _is_number(value: object) -> bool:
+def _is_number(_: Fact, value: object) -> bool:
     return type(value) in {int, float} and -MAX_NUMBER < value < MAX_NUMBER  # type: ignore[operator]  # its type is checked
 
 
-def _is_share(value: object) -> bool:
+def _is_share(_: Fact, value: object) -> bool:
     return type(value) in {int, float} and 0 < value <= 1  # type: ignore[operator]  # its type is checked
 
 
-def _is_list(value: object) -> bool:
+def _is_list(_: Fact, value: object) -> bool:
     return type(value) is list and len(value) <= MAX_ITEMS
+
+
+def _is_list_of_texts(_: Fact, value: object) -> bool:
+    return (
+        type(value) is list
+        and len(value) <= MAX_ITEMS
+        and {str}.issuperset(map(type, value))
+        and max(map(len, value), default=0) <= MAX_TEXT
+    )
 
 
 CHECKS: Final[dict[FactKind, Callable[[Fact, Any], bool]]] = {
     FactKind.PRESENCE: lambda _, value: type(value) is dict,
-    FactKind.VARIABLE: lambda _, value: type(value) is bool or (_is_text(value) and "\0" not in value),
+    FactKind.VARIABLE: lambda fact, value: type(value) is bool or (_is_text(fact, value) and "\0" not in value),
     FactKind.BOOLEAN: lambda _, value: type(value) is bool,
     FactKind.INTEGER: lambda fact, value: type(value) is int and fact.least <= value <= MAX_INTEGER,
-    FactKind.NUMBER: lambda _, value: _is_number(value),
-    FactKind.SHARE: lambda _, value: _is_share(value),
+    FactKind.NUMBER: _is_number,
+    FactKind.SHARE: _is_share,
     FactKind.CHOICE: lambda fact, value: type(value) is str and value in fact.choices,
-    FactKind.TEXT: lambda _, value: _is_text(value),
-    FactKind.TEXTS: lambda _, value: _is_list(value) and all(map(_is_text, value)),
-    FactKind.LIST: lambda _, value: _is_list(value),
+    FactKind.TEXT: _is_text,
+    FactKind.TEXTS: _is_list_of_texts,
+    FactKind.LIST: _is_list,
 }
 
 

@@ -191,10 +191,6 @@ class ParsedOptions(Struct, frozen=True):
     unknown_flags: list[UnknownFlag] = []
     unknown_options: dict[str, UnknownOption] = {}
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value of an option, or ``default`` if it is not given."""
-        return self.values.get(name, default)
-
     def kept_place(self, name: str) -> str:
         """The place of an option that no fact depends on; ``default`` if only its value is known."""
         return self.others[name][1] if name in self.others else DEFAULT

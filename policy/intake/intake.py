@@ -26,7 +26,7 @@ from policy.intake.derive.speculation import (
     Speculation,
     read_draft,
 )
-from policy.intake.derive.target_device import SINCE, TARGET_DEVICE, select_platform
+from policy.intake.derive.target_device import SINCE, select_platform
 from policy.intake.derive.without_models import (
     METHODS,
     derive_without_models,
@@ -59,12 +59,12 @@ from policy.intake.unknown_options import options_not_checked
 from policy.intake.unknown_options import warnings_of as option_warnings
 from policy.intake.unknown_sizes import check_sizes
 from policy.intake.variables import refused_variables, variable_warnings
-from policy.masking import secret_values
+from policy.masking import masked_message, secret_values
 from policy.messages import quoted
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from policy.facts.facts import Facts
     from policy.intake.command_line import CommandLine
@@ -119,16 +119,16 @@ def derive_facts(
     except RequestInvalid as error:
         error.hide(secrets)
         raise
-    result.ignored[:] = [*map(secrets.hidden, result.ignored)]
-    result.warnings[:] = [*map(secrets.hidden, result.warnings)]
-    result.launch_errors[:] = [*map(secrets.hidden, result.launch_errors)]
-    result.doubts[:] = [*map(secrets.hidden, result.doubts)]
-    result.program_doubts[:] = [*map(secrets.hidden, result.program_doubts)]
-    result.unknown_models[:] = [*map(secrets.hidden, result.unknown_models)]
-    result.unknown_options[:] = [
-        structs.replace(option, text=secrets.hidden(option.text)) for option in result.unknown_options
-    ]
-    result.options.unknown_flags[:] = without_secrets(result.options.unknown_flags, secrets)
+    hidden = secrets.hidden if secrets else masked_message
+    messages = (result.ignored, result.warnings, result.launch_errors, result.doubts, result.program_doubts)
+    for texts in filter(None, (*messages, result.unknown_models)):
+        texts[:] = [hidden(text) for text in texts]
+    if result.unknown_options:
+        result.unknown_options[:] = [
+            structs.replace(option, text=hidden(option.text)) for option in result.unknown_options
+        ]
+    if result.options.unknown_flags:
+        result.options.unknown_flags[:] = without_secrets(result.options.unknown_flags, secrets)
     return result
 
 
@@ -216,7 +216,7 @@ def _derive(
         raise RequestInvalid(
             [replace(fault, pointer=pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
-    of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: decide(derived))
+    of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: rules(facts))
     warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
     warnings += [
         *redirections(variables, models.asked),
@@ -245,7 +245,7 @@ def _derive(
     if (
         without_modules
         and models.is_named_like_embedding(target.name)
-        and decide(derived)
+        and rules(facts)
         != decide_as_pooling(
             target.name, models, lambda: decide(derive_with(*read_models(deployment, options, models, known, pointer)))
         )
@@ -257,11 +257,7 @@ def _derive(
         )
         unknown_models.append(pooling)
         warnings.append(pooling)
-    unknown_variables: dict[str, str] = {
-        name: command.set_at.get(name, "")
-        for name in VARIABLES
-        if name in variables and name not in env and (name != TARGET_DEVICE or known.series >= SINCE)
-    }
+    unknown_variables = _unknown_values(VARIABLES if known.series >= SINCE else VARIABLES[:-1], variables, env, command)
     launch_errors = options.launch_errors
     if options.others.get(VALIDATES, (False, ""))[0] is True and not is_omni:
         launch_errors += refused_variables(variables, release, environment.platform)
@@ -275,7 +271,7 @@ def _derive(
         models.files,
         environment.vllm_platform,
         known,
-        lambda: decide(derived)[0],
+        lambda: rules(facts)[0],
         has_hidden_variables=deployment.has_hidden_variables,
     )
     found = Findings() if is_omni else refusals(values)
@@ -376,11 +372,7 @@ def _derive_without_models(
     of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: decide(derived))
     warnings += [*variable_warnings(variables, release, environment.platform), *of_code]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
-    unknown = {
-        name: command.set_at.get(name, "")
-        for name in variables_of(release_series)
-        if name in variables and name not in env
-    }
+    unknown = _unknown_values(variables_of(release_series), variables, env, command)
     warnings += [f"the value of `{name}` is not known here; it is assumed to be unset" for name in unknown]
     if options.unknown_sizes:
         warnings += check_sizes(options, derive_with, decide, f"{pointer}/args")
@@ -436,3 +428,12 @@ def _invalid_arguments(
 def _known_values(variables: Mapping[str, str | None]) -> dict[str, str]:
     """The variables with known values; a placeholder such as `${NAME}` is for a tool that sets the value."""
     return {name: text for name, text in variables.items() if text is not None and PLACEHOLDER.search(text) is None}
+
+
+def _unknown_values(
+    names: Sequence[str], variables: Mapping[str, str | None], env: Mapping[str, str], command: CommandLine
+) -> dict[str, str]:
+    """The named variables whose values are not known, each with the place in the command that sets or clears it."""
+    if len(env) == len(variables):
+        return {}
+    return {name: command.set_at.get(name, "") for name in names if name in variables and name not in env}

@@ -71,7 +71,7 @@ def _of_options(options: ParsedOptions) -> Iterator[str]:
                 f"code from outside vLLM as {role}; {NOT_RUN}"
             )
             continue
-        value, place = options.others.get(name, (options.get(name), options.place(name)))
+        value, place = options.others.get(name, (options.values.get(name), options.place(name)))
         named = value.values() if isinstance(value, dict) else [value]
         foreign = next((each for each in named if isinstance(each, str) and _is_foreign(each, own)), None)
         if foreign is not None:

@@ -100,7 +100,7 @@ class ModelLookup:
 
     def _own_name(self, name: str) -> str:
         """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""
-        return self._names.get(name) or hub_name(name) or name
+        return self.asked.get(name) or self._names.get(name) or hub_name(name) or name
 
     def has_known_files(self, name: str) -> bool:
         """Whether it is known if a model has a ``modules.json``."""

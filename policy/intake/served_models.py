@@ -42,7 +42,7 @@ def read_models(
     deployment: Deployment, options: ParsedOptions, models: ModelLookup, known: Tables, pointer: str
 ) -> tuple[Target, Speculation | None]:
     """The served model, which a *speculators* repository may replace, and the speculative decoding."""
-    name = str(options.get("model", DEFAULT_MODEL)).rstrip("/")
+    name = str(options.values.get("model", DEFAULT_MODEL)).rstrip("/")
     speculation = stated_speculation(options, deployment, pointer)
     config = models.config(name)
     found = read_speculators(config, known)
@@ -50,7 +50,7 @@ def read_models(
         speculation = _merge_speculators(found[1], name, speculation, known)
         name = found[0]
         config = models.config(name)
-    config_name = str(options.get("hf_config_path") or name).rstrip("/")
+    config_name = str(options.values.get("hf_config_path") or name).rstrip("/")
     if config_name != name:
         config = models.config(config_name)
     _require_draft(speculation, name, known, models)
@@ -73,7 +73,7 @@ def names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str
     speculation = read_speculation(options)
     draft = None if speculation is None else speculation.keys.get("model")
     models = ModelLookup(deployment, no_models, pointer)
-    for name in (options.get("model", DEFAULT_MODEL), options.get("hf_config_path"), draft):
+    for name in (options.values.get("model", DEFAULT_MODEL), options.values.get("hf_config_path"), draft):
         if isinstance(name, str):
             models.note(name.rstrip("/"))
     return models.asked

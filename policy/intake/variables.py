@@ -90,9 +90,10 @@ def variable_warnings(names: Iterable[str], release: str, platform: str | None) 
 
     A platform of a plug-in reads variables of its own, so nothing is said there.
     """
-    if platform in OWN_VARIABLES or release not in releases_with_flags():
+    names = sorted(name for name in names if name.startswith(PREFIX))
+    if not names or platform in OWN_VARIABLES or release not in releases_with_flags():
         return []
-    found = list(_warnings(sorted(name for name in names if name.startswith(PREFIX)), release))
+    found = list(_warnings(names, release))
     omitted = len(found) - MAX_WARNINGS
     return found[:MAX_WARNINGS] + ([f"{omitted} more variables are not read by vLLM {release}"] if omitted > 0 else [])
 

@@ -124,8 +124,8 @@ def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
                 yield _dropped(f"{option}.{member}", content, options.place(f"{option}.{member}"))
     known = flags(release).by_name
     for option, value in OTHER_VALUES.items():
-        if option in known and options.get(option) != value:
-            change = Change(argument=flag_name(option), from_=options.get(option), to=value)
+        if option in known and options.values.get(option) != value:
+            change = Change(argument=flag_name(option), from_=options.values.get(option), to=value)
             yield Candidate(change, option, SET, option=option, value=value)
     for name in VARIABLES:
         if name in variables:

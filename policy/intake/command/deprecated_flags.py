@@ -72,7 +72,10 @@ def deprecated_in(release: str) -> dict[str, dict[str, dict[str, Any]]]:
 
 def warn_of_deprecated(table: Flags, result: ParseResult) -> None:
     """Warn of each flag that is set, and each field of an object, that the release calls deprecated."""
-    for dest, rows in deprecated_in(table.release).items():
+    deprecated = deprecated_in(table.release)
+    if deprecated.keys().isdisjoint(result.values) and deprecated.keys().isdisjoint(result.others):
+        return
+    for dest, rows in deprecated.items():
         if dest in result.values:
             value, place = result.values[dest], result.found_at.get(dest)
         elif dest in result.others:

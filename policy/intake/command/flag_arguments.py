@@ -33,7 +33,8 @@ def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
         return _read_unknown(flag, text, place, result)
     if len(result.faults) >= result.max_faults:
         return INVALID
-    result.late_faults.pop(flag.dest, None)
+    if result.late_faults:
+        result.late_faults.pop(flag.dest, None)
     try:
         return parse_value(flag, text)
     except InvalidValue as error:

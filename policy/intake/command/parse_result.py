@@ -26,6 +26,8 @@ UNKNOWN: Final = object()
 """The value of an option that is set to something that is not known here."""
 INVALID: Final = object()
 """The value of an option whose text is invalid, after its fault."""
+KNOWN: Final = frozenset({bool, int, float})
+"""The types of values that are always known."""
 MAX_WARNINGS: Final = 32
 COMPOSE_MARK: Final = "!}"
 """How the reference to a variable ends that Compose would replace by an unknown value."""
@@ -96,7 +98,8 @@ class ParseResult:
 
     def options(self) -> ParsedOptions:
         """The result as a value, with a last message if others were omitted; counts them all for the request."""
-        self.faults += [*self.late_faults.values()][: max(self.max_faults - len(self.faults), 0)]
+        if self.late_faults:
+            self.faults += [*self.late_faults.values()][: max(self.max_faults - len(self.faults), 0)]
         if self.omitted:
             self.warnings.append(f"{self.omitted} more messages about the arguments are left out")
         if self.max_faults < MAX_FAULTS and len(self.faults) >= self.max_faults:
@@ -160,8 +163,9 @@ class ParseResult:
 
     def ignore(self, flag: Flag, written: Sequence[str], value: Any, place: str) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret."""
-        self.set_other(flag, value, place)
-        self._note_unknown_option(flag, written, place)
+        is_known = self.set_other(flag, value, place)
+        if self.unknown_options or not is_known:
+            self._note_unknown_option(flag, written, place)
         if flag.dest in KEPT:
             self.values.pop(flag.dest, None)
             if value is not INVALID:
@@ -171,10 +175,14 @@ class ParseResult:
         self.after_secret = flag.secret
         self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
 
-    def set_other(self, flag: Flag, value: Any, place: str) -> None:
-        """Set an option that no fact depends on; the last value wins, and one that may be a secret is not known."""
-        is_known = all(map(_is_known, value)) if type(value) is list else _is_known(value)
-        self.others[flag.dest] = (value if is_known and not flag.secret else UNKNOWN), place
+    def set_other(self, flag: Flag, value: Any, place: str) -> bool:
+        """Set an option that no fact depends on, and return whether its value is known; one of a secret is not.
+
+        The last value wins.
+        """
+        is_known = not flag.secret and (type(value) in KNOWN or all(map(_is_known, _items(value))))
+        self.others[flag.dest] = (value if is_known else UNKNOWN), place
+        return is_known
 
     def _note_unknown_option(self, flag: Flag, written: Sequence[str], place: str) -> None:
         """Record an option's value that is not known, instead of an earlier one."""
@@ -231,6 +239,10 @@ class ParseResult:
 
     def _refusal(self, refused: RefusedArgument, message: str) -> RequestFault:
         return RequestFault(word_pointer(self.pointer, refused.place), message, refused=refused)
+
+
+def _items(value: Any) -> list[Any]:
+    return value if type(value) is list else [value]
 
 
 def _is_known(item: Any) -> bool:

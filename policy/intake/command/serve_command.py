@@ -6,7 +6,7 @@ that is started as `python -m vllm.entrypoints.openai.api_server`, which takes `
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
@@ -28,19 +28,26 @@ _version: Final = lru_cache(maxsize=64)(Version)
 """Parsing the release anew for each command takes 4 µs."""
 
 
+@cache
+def _refuses_headless(release: str) -> bool:
+    """Whether it is known to refuse API servers of a headless node; comparing versions takes a microsecond."""
+    return _version(release) >= HEADLESS_SINCE
+
+
 def check_serve(release: str, command: CommandLine, positional: PositionalWords, result: ParseResult) -> None:
     """Add a launch error if the release has no `vllm serve`, or if that refuses the command.
 
     It refuses a model that is given in another way, and API servers of a headless node.
     """
+    if _refuses_headless(release):
+        _check_headless(release, result)
+        return
     version = _version(release)
     if version < SERVE_SINCE:
         result.add_launch_error(
             f"vLLM {release} has no command `vllm serve` and would not start; {SERVE_SINCE} is the first that has it; "
             "start `python -m vllm.entrypoints.openai.api_server --model MODEL` instead"
         )
-    elif version >= HEADLESS_SINCE:
-        _check_headless(release, result)
     elif version < MODEL_IGNORED_SINCE and _is_refused(version, command, positional):
         result.add_launch_error(
             f"`vllm serve` of vLLM {release} does not take the model by `--model` and would not start; write "
@@ -49,7 +56,9 @@ def check_serve(release: str, command: CommandLine, positional: PositionalWords,
 
 
 def _check_headless(release: str, result: ParseResult) -> None:
-    headless, count = (result.others.get(name, (None, ""))[0] for name in ("headless", "api_server_count"))
+    if "headless" not in result.others or "api_server_count" not in result.others:
+        return
+    headless, count = result.others["headless"][0], result.others["api_server_count"][0]
     if headless is True and type(count) is int and count > 0:
         result.add_launch_error(
             f'`vllm serve` of vLLM {release} refuses this: "--api-server-count={count} cannot be used with --headless '

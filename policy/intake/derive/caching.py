@@ -30,12 +30,16 @@ SIZE_OPTION: Final = "kv_cache_memory_bytes"
 
 def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> None:
     """Set the facts of the Mamba cache's mode and of the share of memory, which a stated size sets aside."""
-    share = options.get(SHARE_OPTION)
-    if options.get(SIZE_OPTION):
+    share = options.values.get(SHARE_OPTION)
+    if options.values.get(SIZE_OPTION):
         derived.facts[SHARE] = None, options.kept_place(SIZE_OPTION)
     elif share is not None and FACTS[SHARE].admits(share):  # vLLM refuses any other
         derived.facts[SHARE] = share, options.kept_place(SHARE_OPTION)
-    stated = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
+    stated = (
+        "none"
+        if tables.series >= (0, 33) and not target.is_hybrid
+        else options.values.get("mamba_cache_mode") or "none"
+    )
     derived.facts[MODE] = stated, options.place("mamba_cache_mode")
     if not target.is_hybrid and target.resolved.model.architecture not in tables.hooks:
         return
@@ -61,7 +65,7 @@ def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions,
     """Whether prefix caching is on, and the origin of that value."""
     if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and tables.series >= (0, 31):
         return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]
-    stated = options.get("enable_prefix_caching")
+    stated = options.values.get("enable_prefix_caching")
     if stated is not None:
         return stated, options.place("enable_prefix_caching")
     known = {

@@ -83,7 +83,9 @@ class Compilation(Struct):
 
 def read_compilation(options: ParsedOptions) -> Compilation:
     """The compilation options of the command line."""
-    given = options.get("compilation_config")
+    given = options.values.get("compilation_config")
+    if given is None:
+        return Compilation(None, None, sp=False, mode_from=DEFAULT, graph_from=DEFAULT, sp_from=DEFAULT)
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     passes = config.get("pass_config")
     fused = isinstance(passes, dict) and bool(passes.get("fuse_gemm_comms"))
@@ -126,13 +128,13 @@ def derive_compilation(
     ``runs_on_v2`` evaluates the rules with the facts derived so far.
     """
     series = tables.series
-    if options.get("enforce_eager"):
+    if options.values.get("enforce_eager"):
         compilation.set_mode("NONE", options.place("enforce_eager"))
         compilation.set_graph("NONE", options.place("enforce_eager"))
     if env.get("TORCH_COMPILE_DISABLE") == "1":
         compilation.set_mode("NONE", "env.TORCH_COMPILE_DISABLE")
     _set_breakable(compilation, target, env, platform, tables)
-    level = options.get("optimization_level", DEFAULT_LEVEL)
+    level = options.values.get("optimization_level", DEFAULT_LEVEL)
     by_level = options.place("optimization_level")
     if compilation.mode is None:
         compilation.mode, compilation.mode_from = ("VLLM_COMPILE" if level else "NONE"), by_level
@@ -155,7 +157,7 @@ def split_graph(
     derived: Provenance, compilation: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
 ) -> None:
     """Set the CUDA-graph mode after splitting the graph, which vLLM does after it has chosen the runner."""
-    given = options.get("compilation_config")
+    given = options.values.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     before = compilation.graph
     if compilation.mode != "VLLM_COMPILE":
@@ -167,7 +169,7 @@ def split_graph(
     elif compilation.graph in PIECEWISE_GRAPHS and compilation.sp and not config.get("use_inductor_graph_partition"):
         compilation.set_graph("FULL", compilation.sp_from)
     if (
-        options.get("all2all_backend") == HIGH_THROUGHPUT
+        options.values.get("all2all_backend") == HIGH_THROUGHPUT
         and data_parallel_size(options) > 1
         and is_moe(target.configuration)
     ):
@@ -216,10 +218,10 @@ def _schedule_drafts(
 def _parallelise_sequences(compilation: Compilation, target: Target, options: ParsedOptions, platform: str) -> None:
     if not compilation.sp:
         return
-    if options.get("tensor_parallel_size", 1) == 1:
+    if options.values.get("tensor_parallel_size", 1) == 1:
         compilation.sp, compilation.sp_from = False, options.place("tensor_parallel_size")
         return
-    given = options.get("compilation_config")
+    given = options.values.get("compilation_config")
     passes = given.get("pass_config") if isinstance(given, dict) else None
     if isinstance(passes, dict) and passes.get("sp_min_token_num") is not None:
         return
@@ -238,11 +240,11 @@ def _limit_graphs(
     if platform not in PLATFORMS_WITH_GRAPHS:
         compilation.set_graph("NONE", PLATFORM)
         return
-    if compilation.graph in FULL_GRAPHS and (target.is_pooling or options.get("pooler_config") is not None):
+    if compilation.graph in FULL_GRAPHS and (target.is_pooling or options.values.get("pooler_config") is not None):
         compilation.set_graph("PIECEWISE", by_runner if target.is_pooling else options.place("pooler_config"))
     elif target.is_encoder_decoder and compilation.graph not in {"NONE", "FULL_DECODE_ONLY"}:
         compilation.set_graph("FULL_DECODE_ONLY", f"{target.origin}/is_encoder_decoder")
-    if compilation.graph in FULL_GRAPHS and _is_layerwise(options.get("kv_transfer_config")):
+    if compilation.graph in FULL_GRAPHS and _is_layerwise(options.values.get("kv_transfer_config")):
         compilation.set_graph("PIECEWISE", options.place("kv_transfer_config"))
 
 
@@ -266,19 +268,19 @@ def _apply_platform(
 ) -> None:
     """Apply the platform's hook."""
     if platform == "cpu":
-        if options.get("enable_lora"):
+        if options.values.get("enable_lora"):
             compilation.set_mode("NONE", PLATFORM)
         elif compilation.mode == "VLLM_COMPILE":
             compilation.set_mode("DYNAMO_TRACE_ONCE", PLATFORM)
     elif platform == "rocm":
-        decode = options.get("decode_context_parallel_size", 1) > 1 and series < (0, 29)
-        if compilation.graph in FULL_GRAPHS and (decode or options.get("prefill_context_parallel_size", 1) > 1):
+        decode = options.values.get("decode_context_parallel_size", 1) > 1 and series < (0, 29)
+        if compilation.graph in FULL_GRAPHS and (decode or options.values.get("prefill_context_parallel_size", 1) > 1):
             compilation.set_graph("PIECEWISE", PLATFORM)
     elif platform == "xpu":
         without = (
             env.get("VLLM_XPU_ENABLE_XPU_GRAPH", "0").strip() in {"", "0"}
             if series < (0, 31)
-            else options.get("enable_sleep_mode")
+            else options.values.get("enable_sleep_mode")
         )
         if without:
             compilation.set_graph("NONE", PLATFORM)

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
 
+SAMPLING_MASK: Final = "model_config.return_sampling_mask"
+TRACE_REPLAY: Final = "model_config.enable_trace_replay"
 FACT_OF_OPTION: Final = {
     "enable_prompt_embeds": "model_config.enable_prompt_embeds",
-    "return_sampling_mask": "model_config.return_sampling_mask",
-    "enable_trace_replay": "model_config.enable_trace_replay",
+    "return_sampling_mask": SAMPLING_MASK,
+    "enable_trace_replay": TRACE_REPLAY,
     "logits_processors": "model_config.logits_processors",
     "logprobs_mode": "model_config.logprobs_mode",
     "tensor_parallel_size": "parallel_config.tensor_parallel_size",
@@ -81,11 +83,10 @@ VARIABLES: Final = (
     "VLLM_ENABLE_V1_MULTIPROCESSING",
     TARGET_DEVICE,
 )
-"""The variables of vLLM from which facts are derived; the first is a fact itself."""
+"""The variables of vLLM from which facts are derived; the first is a fact itself, the last is read from 0.28 on."""
 VARIABLE: Final = VARIABLES[0]
 HISPARSE: Final = "HiSparseConnector"
 HISPARSE_CONFIG: Final = "attention_config.hisparse_config"
-V2_ONLY: Final = ("model_config.return_sampling_mask", "model_config.enable_trace_replay")
 
 
 def derive(
@@ -124,10 +125,10 @@ def derive(
         compilation.set_facts(derived)
         return rules(derived)[0] == "v2"
 
-    derived.refusal = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
+    derived.refusal = refusal(derived, target, bool(options.values.get("enable_expert_parallel")), tables)
     if derived.refusal is not None or _is_refused(derived, series, runs_on_v2):
         facts["scheduler_config.async_scheduling"] = (
-            bool(options.get("async_scheduling")),
+            bool(options.values.get("async_scheduling")),
             options.place("async_scheduling"),
         )
         compilation.set_facts(derived)
@@ -143,8 +144,9 @@ def derive(
 
 def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
     """Whether V1 aborts at this point because of a feature of V2; the rules report that in the decision."""
-    wanted = any(derived.facts[name][0] for name in V2_ONLY) and series >= (0, 28)
-    sparse = derived.facts[HISPARSE_CONFIG][0] and series >= (0, 33)
+    facts = derived.facts
+    wanted = series >= (0, 28) and (facts[SAMPLING_MASK][0] or facts[TRACE_REPLAY][0])
+    sparse = series >= (0, 33) and facts[HISPARSE_CONFIG][0]
     return (wanted or sparse) and not runs_on_v2()
 
 
@@ -175,9 +177,8 @@ def own_runner_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
 def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, series: tuple[int, int]) -> None:
     """Set the facts that each depend on one argument, and those that depend on a few."""
     facts, get, origin = derived.facts, options.values.get, options.places.get
-    for option, value in options.values.items():
-        if option in FACT_OF_OPTION:
-            facts[FACT_OF_OPTION[option]] = value, options.places[option]
+    for option in options.values.keys() & FACT_OF_OPTION.keys():
+        facts[FACT_OF_OPTION[option]] = options.values[option], options.places[option]
     if OTHER_OPTIONS.isdisjoint(options.values):
         return
     facts["watermark_config"] = get("watermark_config") is not None, origin("watermark_config", DEFAULT)

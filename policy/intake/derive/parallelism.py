@@ -25,10 +25,9 @@ def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
     ranks = data_parallel_size(options)
     if ranks > 1:
         derived.facts[RANKS] = ranks, options.place("data_parallel_size")
-    backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
-    if backend is None:
-        backend, origin = _backend(options)
-    derived.facts[BACKEND] = backend, origin
+    backend = options.values.get("distributed_executor_backend")
+    stated = None if backend is None else (backend, options.place("distributed_executor_backend"))
+    derived.facts[BACKEND] = stated or _backend(options)
 
 
 def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int, int]) -> None:
@@ -41,14 +40,14 @@ def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int
 
 def data_parallel_size(options: ParsedOptions) -> int:
     """The number of data-parallel ranks."""
-    size = options.get("data_parallel_size", 1)
+    size = options.values.get("data_parallel_size", 1)
     return size if isinstance(size, int) else 1
 
 
 def _backend(options: ParsedOptions) -> tuple[str, str]:
     """The default executor: ``uni`` for one device, ``ray`` if data parallelism runs on it, else ``mp``."""
     for name in WORLD:
-        if options.get(name, 1) != 1:
-            by_ray = options.get("data_parallel_backend") == "ray"
+        if options.values.get(name, 1) != 1:
+            by_ray = options.values.get("data_parallel_backend") == "ray"
             return ("ray", options.place("data_parallel_backend")) if by_ray else ("mp", options.place(name))
     return "uni", "default"

@@ -70,9 +70,11 @@ def ubatching_refusal(derived: Provenance, options: ParsedOptions, platform: str
 
     vLLM checks this last. On platforms other than CUDA, some releases allow other backends.
     """
-    is_on = derived.facts["parallel_config.enable_dbo"][0] or (options.get("ubatch_size") or 0) > 1
-    backend = options.get("all2all_backend") or DEFAULT_BACKEND
-    if platform != "cuda" or not is_on or backend in UBATCHING_BACKENDS:
+    is_on = derived.facts["parallel_config.enable_dbo"][0] or (options.values.get("ubatch_size") or 0) > 1
+    if platform != "cuda" or not is_on:
+        return None
+    backend = options.values.get("all2all_backend") or DEFAULT_BACKEND
+    if backend in UBATCHING_BACKENDS:
         return None
     return (
         f"dual batch overlap needs the all2all backend `deepep_low_latency` or `deepep_high_throughput`, got "
@@ -116,5 +118,8 @@ def _count(text: Configuration, names: tuple[str, ...], method: str, tables: Tab
     convertor = tables.convertors.get(text.model_type or "")
     if convertor is not None and method in convertor["changes"]:
         return 0
-    found: list[Any] = [text.get(name) for name in names]
-    return next((number for number in found if type(number) is int and number > 0), 0)
+    for name in names:
+        number = text.get(name)
+        if type(number) is int and number > 0:
+            return number
+    return 0

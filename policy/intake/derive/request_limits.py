@@ -37,12 +37,12 @@ class EngineLimits(Struct, frozen=True):
 def engine_limits(options: ParsedOptions, env: Mapping[str, str], target: Target) -> EngineLimits:
     """The limits of an engine."""
     text = target.configuration.text()
-    stated = options.get("max_logprobs", MAX_LOGPROBS)
+    stated = options.values.get("max_logprobs", MAX_LOGPROBS)
     return EngineLimits(
         stated if type(stated) is int else MAX_LOGPROBS,
         _count(text.get("vocab_size")),
         _end_tokens(target.configuration.get("eos_token_id") or text.get("eos_token_id")),
-        not options.get("skip_tokenizer_init", False),
+        not options.values.get("skip_tokenizer_init", False),
         _variable(env, "VLLM_MAX_N_SEQUENCES", 16384),
         _variable(env, "VLLM_MAX_NUM_BAD_WORDS", 128),
     )
@@ -54,9 +54,11 @@ def _count(value: Any) -> int | None:
 
 def _end_tokens(value: Any) -> frozenset[int] | None:
     ids = value if isinstance(value, list) else [value]
-    return frozenset(ids) if all(type(each) is int for each in ids) else None
+    return frozenset(ids) if {int}.issuperset(map(type, ids)) else None
 
 
 def _variable(env: Mapping[str, str], name: str, default: int) -> int:
-    text = env.get(name, "")
+    if name not in env:
+        return default
+    text = env[name]
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= MAX_VARIABLE else default

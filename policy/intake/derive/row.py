@@ -34,10 +34,8 @@ CHECKS: Final = tuple(
     if fact.kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
 )
 """For each fact that may have a user's value, in the order of the row: name, index, type, further check, conversion."""
-UNCHANGED: Final = tuple(
-    LEGAL[index] if name in NULLABLE or type(LEGAL[index]) is kind else object() for name, index, kind, _, _ in CHECKS
-)
-"""For each of them its legal value, which the row has as it is; another object where the row has it converted."""
+UNCHANGED: Final = tuple(LEGAL[index] for _, index, *_ in CHECKS)
+"""The legal value of each of them, which the row has as it is."""
 _value: Final = itemgetter(0)
 _checked: Final = itemgetter(*(name for name, *_ in CHECKS))
 

@@ -60,7 +60,7 @@ def derive_scheduling(
 
     ``runs_on_v2`` evaluates the rules with the facts derived so far, as vLLM does at this point from 0.31 on.
     """
-    stated = options.get("async_scheduling")
+    stated = options.values.get("async_scheduling")
     if platform == "cpu":
         derived.facts[FACT] = False, PLATFORM
     elif stated is not None:
@@ -73,7 +73,7 @@ def derive_scheduling(
             backend in EXECUTORS or (backend == "ray" and _is_ray_v2(env, tables.series)),
             platform == "rocm",
             facts["parallel_config.enable_dbo"][0],
-            options.get("all2all_backend"),
+            options.values.get("all2all_backend"),
             None if speculation is None else True,
             facts["speculative_config.method"][0] if speculation is not None else None,
             speculation is not None and bool(speculation.keys.get("disable_padded_drafter_batch")),

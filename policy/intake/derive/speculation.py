@@ -80,7 +80,7 @@ def read_speculators(config: Mapping[str, Any], tables: Tables) -> tuple[str, di
 
 def read_speculation(options: ParsedOptions) -> Speculation | None:
     """The command line's speculative decoding; ``None`` if it has none."""
-    given = options.get("speculative_config")
+    given = options.values.get("speculative_config")
     return Speculation(given, options.place("speculative_config")) if isinstance(given, dict) else None
 
 

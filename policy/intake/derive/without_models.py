@@ -77,7 +77,7 @@ def derive_without_models(options: ParsedOptions, env: Mapping[str, str], series
         return derived
     if LOGPROBS_MODE in options.values:
         facts[f"model_config.{LOGPROBS_MODE}"] = options.values[LOGPROBS_MODE], options.place(LOGPROBS_MODE)
-    if options.get("runner") == "pooling":
+    if options.values.get("runner") == "pooling":
         facts["model_config.runner_type"] = "pooling", options.place("runner")
     speculation = read_speculation(options)
     if speculation is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from policy.intake.launch.values import LaunchValues
 
-UNKNOWN: Final = (Incomputable, *UNSUPPORTED)
+NOT_KNOWN: Final = (Incomputable, *UNSUPPORTED)
 """What a condition raises if a value that it needs is not known."""
 MAX_LIST: Final = 1000
 """The most characters of a list in a message."""
@@ -91,7 +91,7 @@ def _holding(
         except UnknownArgument as error:
             if not check.is_warning:
                 unread.update(error.args)
-        except UNKNOWN:
+        except NOT_KNOWN:
             continue
     return found, undecided
 

@@ -40,16 +40,22 @@ class Pooling(Struct, frozen=True):
     tokens: str | None = None
 
 
+NO_POOLING: Final = Pooling()
+
+
 def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, series: tuple[int, int]) -> Pooling:
     """The pooling of the model ``name``; the command line takes precedence over the files.
 
     Raises:
         CompanionInvalid: a file is not valid JSON.
     """
-    module = _pooling_module(read_companion(f"{name}/{MODULES}", files), series)
+    stated = options.values.get("pooler_config")
+    listed = read_companion(f"{name}/{MODULES}", files)
+    if listed is None and stated is None:
+        return NO_POOLING
+    module = _pooling_module(listed, series)
     path = None if module is None else f"{name}/{module.get('path')}/config.json"
     found = {} if path is None else _types(read_companion(path, files), series)
-    stated = options.values.get("pooler_config")
     modes = _of_command_line(stated) if isinstance(stated, dict) else {}
     return Pooling(module is not None, **(found | modes))
 

@@ -19,6 +19,7 @@ MODELSCOPE: Final = "VLLM_USE_MODELSCOPE"
 ENDPOINT: Final = "HF_ENDPOINT"
 STAGING: Final = "HUGGINGFACE_CO_STAGING"
 """The variable that selects the hub's test server, whatever `HF_ENDPOINT` is."""
+READ: Final = frozenset({REDIRECT, MODELSCOPE, ENDPOINT, STAGING})
 HUB: Final = "https://huggingface.co"
 TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
 MAX_PARTS: Final = 8
@@ -31,6 +32,8 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
 
     ``models`` has the names in the arguments; another hub does not matter if all are absolute paths.
     """
+    if env.keys().isdisjoint(READ):
+        return []
     found = []
     modelscope = env.get(MODELSCOPE, "")
     if env.get(REDIRECT, "") != "":
