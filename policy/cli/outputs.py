@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\
 """What a cell begins with that a spreadsheet reads as a formula, also in full width."""
 SEPARATORS: Final = " ;,|\"'"
 """What a spreadsheet that separates cells otherwise, or trims them, may drop before a formula."""
+INNER: Final = re.compile(rf"([;|])(?=[ \"']*[{''.join(map(re.escape, RISKY))}])")
+"""Matches a separator of cells before what would be a formula in the next one."""
 
 
 class Format(Struct, Generic[ReportT], frozen=True):
@@ -109,5 +112,5 @@ def _csv_cell(value: Any) -> Any:
         return "true" if value else "false"
     if type(value) is not str:
         return value
-    text = escape_line(value)
+    text = INNER.sub(r"\1'", escape_line(value))
     return f"'{text}" if text.lstrip(SEPARATORS).startswith(RISKY) else text

@@ -449,11 +449,24 @@ def test_hostile_names_obey_nothing(call: Callable[..., Done]) -> None:
     assert "``=1+1\\|`\\\\x1b[31m\\\\n<script>``" in markdown
 
 
-@table("first", ["\uff1d", "\uff0b", "\uff0d", "\uff20", "@", "-", ";=", "; =", ",-", "|@", '"=', "';+"])
-def test_no_cell_is_a_formula(call: Callable[..., Done], first: str) -> None:
-    fleet = lines(facts(f"{first}1+1", version="0.21.0"))
+@table(
+    ("name", "cell"),
+    [
+        *((f"{first}1+1", f"'{first}1+1") for first in ("\uff1d", "\uff0b", "\uff0d", "\uff20", "@", "-", ",-", '"=')),
+        (";=1", "';'=1"),
+        ("; =1", "';' =1"),
+        ("|@a", "'|'@a"),
+        ("';+1", "'';'+1"),
+        ("a;=1+1", "a;'=1+1"),
+        ('a;"=1', "a;'\"=1"),
+        ("a|-1;b;@c", "a|'-1;b;'@c"),
+        ("a;b|c=d", "a;b|c=d"),
+    ],
+)
+def test_no_cell_is_a_formula(call: Callable[..., Done], name: str, cell: str) -> None:
+    fleet = lines(facts(name, version="0.21.0"))
     done = call("impact", "-", "--to", "0.33.0", "--format", "csv", stdin=fleet)
-    assert {row["deployment"] for row in csv.DictReader(io.StringIO(done.out))} == {f"'{first}1+1"}
+    assert {row["deployment"] for row in csv.DictReader(io.StringIO(done.out))} == {cell}
 
 
 def test_several_files_for_one_report_are_refused(call: Callable[..., Done], tmp_path: Path) -> None:
