@@ -154,7 +154,10 @@ def write_file(path: Path, old: str, new: str, root: Path) -> str:
         found = target.stat()
         if not stat.S_ISREG(found.st_mode):
             return "it is not a regular file"
-        if read_at_most(target, MAX_FILE + 1) != old.encode():
+        now = read_at_most(target, MAX_FILE + 1)
+        if now == new.encode():  # written already, by another name of the file
+            return ""
+        if now != old.encode():
             return "it was changed meanwhile"
         return _replace(target, new.encode(), found)
     except (OSError, RuntimeError) as error:

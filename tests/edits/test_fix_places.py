@@ -507,6 +507,19 @@ def test_a_file_that_is_not_replaced_is_not_shown_as_written(call: Callable[...,
     assert engine["unwritten"]["remedy"]["change"][0]["argument"] == "--enable-dbo"
 
 
+def test_a_file_with_two_names_in_the_folder_is_written_once(call: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "q.json").write_text(json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}))
+    folder = tmp_path / "of"
+    folder.mkdir()
+    (folder / "b.yaml").write_text(DEPLOYMENT)
+    for link in ("a.yaml", "c.yaml"):
+        (folder / link).symlink_to("b.yaml")
+    done = call("fix", str(folder), "--model-config", f"Qwen/Qwen3-8B={tmp_path / 'q.json'}", "--write")
+    assert (done.code, done.err, (folder / "b.yaml").read_text() != DEPLOYMENT) == (0, "", True)
+    assert ["written" in json.loads(line) for line in done.out.splitlines()] == [True] * 3
+    assert [path.name for path in sorted(folder.iterdir()) if path.is_symlink()] == ["a.yaml", "c.yaml"]
+
+
 ODD = "            - --no-such=$(A)\n            - b c\n"
 UNDECIDED = DEPLOYMENT.replace(LINE, ODD)
 
