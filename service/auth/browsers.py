@@ -99,11 +99,12 @@ class BrowserGuard:
         """As Go's `http.CrossOriginProtection`: `Sec-Fetch-Site`, which no page can set, else `Origin` against `Host`.
 
         A preflight gets the answer of any other OPTIONS, without CORS headers, after which the browser sends no
-        request. A link to the service may be followed: the linking page cannot read what it opens.
+        request. A link to the service may be followed, in a window: the linking page cannot read what it opens.
         """
         site = headers.get(b"sec-fetch-site")
         is_same = site in SAFE_SITES if site is not None else _is_own(headers[b"origin"], scope, host or b"")
-        is_link = scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == b"navigate"
+        target = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+        is_link = scope["method"] == "GET" and target == (b"navigate", b"document")
         if is_same or is_link or scope["method"] == "OPTIONS":
             return
         self._metrics.count(DENIED, "origin")

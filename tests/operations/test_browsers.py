@@ -183,7 +183,21 @@ ORIGINS: dict[str, tuple[str, dict[str, str], int]] = {
         403,
     ),
     "an unknown site": ("GET", {"sec-fetch-site": "odd"}, 403),
-    "a link": ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 200),
+    "a link": (
+        "GET",
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"},
+        200,
+    ),
+    "a frame": (
+        "GET",
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+        403,
+    ),
+    "an object": (
+        "GET",
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "object"},
+        403,
+    ),
     "a typed address": ("GET", {"sec-fetch-site": "none", "sec-fetch-mode": "navigate"}, 200),
     "a preflight": (
         "OPTIONS",
@@ -210,7 +224,7 @@ def test_pages_of_other_origins_are_refused_if_no_token_is_needed(shared: Callab
         paths = ("/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate", "/unknown")
         others = {path: status(client, path=path, origin="https://evil.example") for path in paths}
         problem = client.post("/v1/decisions", content=BODY, headers={"origin": "https://evil.example"}).json()
-        page = client.get("/docs", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"})
+        page = client.get("/docs", headers=ORIGINS["a link"][1])
         from_docs = client.post(
             "/v1/decisions",
             json=QWEN,
