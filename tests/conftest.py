@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["shared", "shared_services"]  # fixtures
+YOUNG_OBJECTS: Final = 100_000
+"""New objects after which garbage is looked for among them."""
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS: Final = {
     "cluster": "cluster",
@@ -176,8 +178,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep modules and tests, which last as long as the process, out of every garbage collection."""
+    """Keep modules and tests, which last as long as the process, out of every garbage collection.
+
+    With Python's own threshold of 700 new objects, tests take 4 % more processor time.
+    """
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     gc.enable()
 
 
