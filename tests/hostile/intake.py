@@ -18,6 +18,7 @@ from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags
 from policy.intake.command.shell import split
 from policy.intake.deployment import MAX_VARIABLES
+from policy.intake.manifests.registry import read_manifest
 from policy.parser.jsontext import read_json
 from policy.policy import Policy
 from policy.request.manifest import requests_of
@@ -27,6 +28,8 @@ from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from policy.errors import RequestFault
 
     Family = Callable[[int], bytes]
 
@@ -958,6 +961,45 @@ MANIFESTS: Final[dict[str, Family]] = {
 }
 
 
+def _group(**container: Any) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [container]}}}
+
+
+def _ray_service(head: dict[str, Any], size: int) -> bytes:
+    """A RayService with an engine, the container of its head, and as many groups of workers as fit a size."""
+    group = _group(x=1)
+    groups = [group] * (size // len(json.dumps(group)))
+    spec = {
+        "serveConfigV2": json.dumps({"llm_configs": [{"model_loading_config": {"model_id": NAME}}]}),
+        "rayClusterConfig": {"headGroupSpec": _group(**head), "workerGroupSpecs": groups},
+    }
+    return json.dumps(_custom("RayService", spec, "ray.io/v1")).encode()
+
+
+def _containers_of_ray(body: bytes) -> list[object]:
+    """The engines of a manifest, without deciding them."""
+    faults: list[RequestFault] = []
+    return [*read_manifest(read_json(body), "", faults, shipped().releases.images)]
+
+
+RAY: Final[dict[str, Family]] = {
+    "variables and groups": lambda size: _ray_service({"env": _env(size // 2)}, size // 2),
+    "mounts and groups": lambda size: _ray_service(
+        {"volumeMounts": [{"name": "v", "mountPath": f"/{n}"} for n in range(size // 80)]}, size // 2
+    ),
+    "a command that is joined": lambda size: _ray_service({"command": ["vllm", "serve", *["a b"] * (size // 7)]}, 100),
+    "a command of quotes": lambda size: _ray_service({"command": ["vllm", "serve", "'" * size]}, 100),
+    "a command of one variable": lambda size: _ray_service(
+        {"command": ["vllm", "serve", *["$(A)"] * (size // 16)], "env": [{"name": "A", "value": "x " * (size // 4)}]},
+        100,
+    ),
+    "an entrypoint that is submitted": lambda size: json.dumps(
+        _custom("RayJob", {"entrypoint": "echo " + repeated("'\\\"a b' ", size)}, "ray.io/v1")
+    ).encode(),
+}
+"""Clusters with many containers in which Ray may run an engine, of which one has much, or with a long command."""
+
+
 def _encoded(text: Callable[[int], str], size: int) -> bytes:
     return text(size).encode()
 
@@ -983,4 +1025,5 @@ READERS: Final[Mapping[str, Reader]] = {
     "option files": Reader(decide, 1 << 18, OPTION_FILES, COUNTED_SIZE),
     "configurations of models": Reader(decide, 1 << 20, MODELS, COUNTED_SIZE),
     "manifests": Reader(decide, 1 << 20, MANIFESTS, COUNTED_SIZE),
+    "Ray clusters": Reader(_containers_of_ray, 1 << 20, RAY, 1 << 18),
 }

@@ -16,7 +16,7 @@ from policy.intake.command_line import Installation
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policy.intake.command.vllm_command import ServerCommand
 
@@ -61,11 +61,18 @@ class Mounts:
         """What has further mounts, which the manifest does not show; empty if nothing has."""
 
     def __or__(self, other: Mounts) -> Mounts:
-        """The union: a mount in both counts once."""
+        """The union of two."""
+        return Mounts.union((self, other))
+
+    @staticmethod
+    def union(parts: Sequence[Mounts]) -> Mounts:
+        """The mount points of several containers: one that several have counts as often as in one of them."""
         union = Mounts()
-        union._count = self._count | other._count  # of the same class
-        union._empty = self._empty | other._empty  # of the same class
-        union.hidden = self.hidden or other.hidden
+        for part in parts:
+            for path, count in part._count.items():  # noqa: SLF001  # of the same class
+                union._count[path] = max(union._count[path], count)
+        union._empty = frozenset().union(*(part._empty for part in parts))  # noqa: SLF001  # of the same class
+        union.hidden = next((part.hidden for part in parts if part.hidden), "")
         return union
 
     def filled(self, folder: str) -> tuple[str, ...]:

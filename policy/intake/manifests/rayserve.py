@@ -9,8 +9,6 @@ RayService, from the containers in which Ray runs.
 from __future__ import annotations
 
 import json
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
@@ -124,19 +122,28 @@ def _ray_containers(cluster: ManifestNode) -> RayContainers:
     drafts = [
         read_container(container, pod) for pod in ray_pods(cluster) for container in pod.get("containers").items()[:1]
     ]
-    env: dict[str, str | None] = {}
-    for name in dict.fromkeys(name for draft in drafts for name in draft.env):
-        values = {draft.env.get(name) for draft in drafts}
-        env[name] = values.pop() if len(values) == 1 else None
+    env = _common_variables([draft.env for draft in drafts])
     notes = list(dict.fromkeys(note for draft in drafts for note in draft.notes))[:MAX_NOTES]
     named = {draft.image for draft in drafts}
     if len(named) > 1:
         notes.append("the containers of the cluster have different images; an engine may run in any of them")
     image = named.pop() if len(named) == 1 else None
-    mounts = reduce(or_, (draft.mounts for draft in drafts), Mounts())
+    mounts = Mounts.union([draft.mounts for draft in drafts])
     hidden = any(draft.has_hidden_variables for draft in drafts)
     hardware = list(dict.fromkeys(sign for draft in drafts for sign in draft.hardware))[:MAX_SIGNS]
     return RayContainers(env, image, hidden, notes, mounts, hardware)
+
+
+def _common_variables(environments: list[dict[str, str | None]]) -> dict[str, str | None]:
+    """The variables of all environments; None for one that only some have, or in which they differ."""
+    values: dict[str, list[str | None]] = {}
+    for env in environments:
+        for name, value in env.items():
+            values.setdefault(name, []).append(value)
+    return {
+        name: found[0] if len(found) == len(environments) and len(set(found)) == 1 else None
+        for name, found in values.items()
+    }
 
 
 def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayContainers) -> None:
