@@ -416,6 +416,36 @@ def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
     assert (warned["allowed"], message in " ".join(warned["warnings"])) == (True, True)
 
 
+def ray_review(kind: str, command: list[str] | None = None, **fields: Any) -> Document:
+    """The review of a new object of Ray, with a command of its head."""
+    head = {"name": "ray", "image": "vllm/vllm-openai:v0.23.0", **({} if command is None else {"command": command})}
+    cluster = {"headGroupSpec": {"template": {"spec": {"containers": [head]}}}}
+    return other_review("ray.io", "v1", kind, {**fields, "rayClusterSpec": cluster} if kind == "RayJob" else cluster)
+
+
+RAY_COMMANDS: list[tuple[list[str], str | None]] = [
+    (["vllm", "serve", "Qwen/Qwen3-8B"], None),
+    (["vllm", "serve", "Qwen/Qwen3-8B", "--served-model-name", "a b"], "a shell splits and expands them again"),
+    (["bash", "-c", "export VLLM_USE_V2_MODEL_RUNNER=0; vllm serve Qwen/Qwen3-8B"], "a shell splits and expands them"),
+    (["bash", "-c", "vllm serve Qwen/Qwen3-8B"], "what a shell makes of them is not vLLM's server"),
+    (["echo", "x; vllm serve Qwen/Qwen3-8B"], "a shell splits and expands them again"),
+]
+
+
+def test_a_command_of_which_kuberay_may_make_other_words_is_denied_if_undecided_objects_are(
+    client: httpx.Client, closed_server: Server
+) -> None:
+    with closed_server.client() as closed:
+        for command, message in RAY_COMMANDS:
+            found = answered(closed, ray_review("RayCluster", command))
+            assert (command, found["allowed"]) == (command, message is None)
+            warned = answered(client, ray_review("RayCluster", command))
+            assert warned["allowed"]
+            if message is not None:
+                assert message in found["status"]["message"]
+                assert message in " ".join(warned["warnings"])
+
+
 TEMPLATES: list[tuple[str, str | None]] = [
     ("--served-model-name={{.Name}}", None),
     ("--max-model-len={{ .Labels.size }}", None),

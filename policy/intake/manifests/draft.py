@@ -191,7 +191,7 @@ class EngineDraft:
         if not self.words:
             return False
         if not (self.has_command or is_known):
-            filled = self._expand()
+            filled = self.expanded()
             if by_image and self._has_servers_arguments(filled):
                 self._add_entry_point()
                 self.doubts.append(ASSUMED_ENTRY_POINT.format(quoted(self.image)))
@@ -205,7 +205,7 @@ class EngineDraft:
         found = self._find_server()
         if not isinstance(found, UnreadableCommand):
             return found is not None
-        if self.has_command and begins_with_model(self._expand()):  # without a command it would be one
+        if self.has_command and begins_with_model(self.expanded()):  # without a command it would be one
             self.problem = f"{found.why}, {found.remedy}"
         return is_known or found.names_vllm
 
@@ -254,7 +254,7 @@ class EngineDraft:
         """Whether anything but the image shows vLLM: a name, a word, a variable, or a model on an accelerator."""
         if self.is_named_vllm:
             return True
-        words = self._expand()
+        words = self.expanded()
         return shows_vllm(words, self.env) or (bool(self.hardware and words) and names_hub_model(words[0]))
 
     def starts_other_program(self) -> bool:
@@ -273,7 +273,7 @@ class EngineDraft:
         """Whether the words begin with a program and the image's entry point may run them as a command."""
         if not self.words or images.serves_its_arguments(self.image, self.table):
             return False
-        program = self._expand()[0]
+        program = self.expanded()[0]
         return is_program(program) and ("/" not in program or "/bin/" in program)
 
     def _add_entry_point(self) -> None:
@@ -283,14 +283,14 @@ class EngineDraft:
         entry point may run them.
         """
         words = images.entry_point(self.image, self.table)
-        if self.words and self._expand()[0].startswith("-") and words == images.VLLM_SERVE:
+        if self.words and self.expanded()[0].startswith("-") and words == images.VLLM_SERVE:
             return  # flags alone are those of vLLM's server
         if self.words and not images.serves_its_arguments(self.image, self.table) and self._find_server() is not None:
             return
         self.words[:0] = words
         self.places[:0] = [BY_IMAGE] * len(words)
 
-    def _expand(self) -> list[str]:
+    def expanded(self) -> list[str]:
         """The words as Kubernetes expands them; as written if their values exceed the limits.
 
         Raises:

@@ -7,9 +7,13 @@ a program outside the manifest may start it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.draft import EngineDraft
+from policy.intake.command.expansion import ExpansionExhausted
+from policy.intake.command.shell_options import shell_options, startup_doubt
+from policy.intake.command.words import Unknown
+from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod, read_pod_container
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
 
@@ -19,6 +23,25 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
+STARTS_RAY: Final = "ray start"
+"""A command in which this text stands is left as it is."""
+ADDED: Final = "added by KubeRay"
+BASH: Final = ("/bin/bash", "-c", "--")
+"""The shell that runs a container's command before Ray.
+
+Newer releases of KubeRay use `-lc`. The start-up files of Ray's images are assumed to set none of vLLM's variables.
+"""
+THEN_RAY: Final = " && ulimit -n 65536; ray start"
+PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+"""Matches a word that a shell does not change."""
+JOINED: Final = (
+    "KubeRay joins the words of the command with blanks, and a shell splits and expands them again; set the "
+    f'annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
+)
+STARTS_OTHERWISE: Final = (
+    "KubeRay joins the words of the command with blanks, and what a shell makes of them is not vLLM's server; "
+    f'set the annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
+)
 ENTRYPOINT: Final = "entrypoint"
 RESOURCES: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResources")
 """The fields of a RayJob with which Ray starts its command on any node that has these resources, not on the head."""
@@ -102,21 +125,70 @@ def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: 
 def read_ray_containers(document: ManifestNode, cluster: ManifestNode) -> None:
     """Read the containers of a Ray cluster that start vLLM.
 
-    In the first container of a pod the operator starts Ray, after the container's own command if it has one, unless an
-    annotation leaves its command as it is. It does not change the others.
+    The operator makes a script of the command of the first container of a pod, unless an annotation or the command
+    itself prevents it. It does not change the others.
     """
     keeps_command = _keeps_command(document)
     for template in _ray_templates(cluster):
         pod = template.get("spec")
-        by_image = keeps_command or _keeps_command(template)
+        is_kept = keeps_command or _keeps_command(template)
         for container in pod_containers(pod):
             is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
-            read_pod_container(container, pod, by_image=by_image or not is_ray)
+            if is_ray and not is_kept:
+                _read_ray_container(container, pod)
+            else:
+                read_pod_container(container, pod)
+
+
+def _read_ray_container(container: ManifestNode, pod: ManifestNode) -> None:
+    """Read the container in which the operator starts Ray, after the container's own command if it has one.
+
+    The command and its arguments, joined with blanks, are then a script. If a shell makes the same words of it, the
+    words count as they are written. An engine that only starts as it is written counts too, with a doubt.
+    """
+    draft = read_container(container, pod)
+    script = "".join(f" {word} " for word in draft.words)
+    if STARTS_RAY in script:
+        if draft.starts_vllm():
+            draft.finish()
+        return
+    if draft.words and not _is_plain(draft):
+        _join(draft, script)
+    if draft.starts_vllm(by_image=False):
+        draft.finish()
+
+
+def _is_plain(draft: EngineDraft) -> bool:
+    """Whether a shell makes the same words of the joined words, once Kubernetes has expanded them."""
+    if startup_doubt("bash", shell_options("bash", ("--",), 0), draft.env):
+        return False
+    try:
+        words = draft.expanded()
+    except ExpansionExhausted:
+        return False
+    return all(type(word) is not Unknown and PLAIN.fullmatch(word) is not None for word in words)
+
+
+def _join(draft: EngineDraft, script: str) -> None:
+    """Replace the words by those of the script, unless only the words as they are written start a server.
+
+    Words with a template are kept too if they start one: only the rendered command is a script that can be read.
+    """
+    written = draft.words, draft.places, draft.has_command
+    is_started = draft.starts_vllm(by_image=False) and draft.server is not None
+    list_of = draft.places[0].partition("[")[0]
+    draft.words, draft.places = [*BASH, script + THEN_RAY], [ADDED] * len(BASH) + [list_of]
+    draft.has_command, draft.server, draft.problem = True, None, ""
+    is_joined = draft.starts_vllm(by_image=False) and draft.server is not None
+    if is_started and (TEMPLATE in script or not is_joined):
+        draft.words, draft.places, draft.has_command = written
+    draft.doubts.append(JOINED if is_joined else STARTS_OTHERWISE)
 
 
 def _keeps_command(node: ManifestNode) -> bool:
     """Whether an object's or a template's annotation leaves the command of Ray's container as it is."""
-    return bool(node.get("metadata", "annotations").get(OVERWRITES_COMMAND).value == "true")
+    value = node.get("metadata", "annotations").get(OVERWRITES_COMMAND).value
+    return isinstance(value, str) and value.lower() == "true"
 
 
 def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:

@@ -53,6 +53,129 @@ def test_a_fleet_is_read_as_the_clusters_that_it_makes(kind: str) -> None:
     assert [each.path for each in engines(fleet)[0]] == [f"[0].spec.template.spec.{paths[0]}.spec.containers[0]"]
 
 
+JOINED = "KubeRay joins the words of the command with blanks, and a shell splits and expands them again"
+OTHERWISE = "KubeRay joins the words of the command with blanks, and what a shell makes of them is not vLLM's server"
+SETS = ["bash", "-c", "export VLLM_USE_V2_MODEL_RUNNER=0; vllm serve org/m"]
+
+
+def variable(name: str, value: str) -> dict[str, Any]:
+    return {"env": [{"name": name, "value": value}]}
+
+
+def script(text: str, place: str = "command") -> tuple[list[str], list[str]]:
+    added = ["/bin/bash", "-c", "--"]
+    return [*added, f"{text} && ulimit -n 65536; ray start"], ["added by KubeRay"] * len(added) + [place]
+
+
+def as_written(words: list[str], name: str = "command") -> tuple[list[str], list[str]]:
+    return words, [f"{name}[{at}]" for at in range(len(words))]
+
+
+@table(
+    ("container", "expected", "doubt"),
+    [
+        ({"command": SERVES}, as_written(SERVES), ""),
+        ({"args": SERVES}, as_written(SERVES, "args"), ""),
+        (
+            {"command": ["V=0", "env", "A=b", *SERVES, "--port=80"]},
+            as_written(["V=0", "env", "A=b", *SERVES, "--port=80"]),
+            "",
+        ),
+        (
+            {"command": [*SERVES, "--port=$(P)"], **variable("P", "80")},
+            as_written([*SERVES, "--port=$(P)"]),
+            "",
+        ),
+        ({"command": [*SERVES, "--port=$(P)"]}, script(" vllm  serve  org/m  --port=$(P) "), JOINED),
+        (
+            {"command": [*SERVES, "--port=$(P)"], **variable("P", "80 --x")},
+            script(" vllm  serve  org/m  --port=$(P) "),
+            JOINED,
+        ),
+        (
+            {"command": [*SERVES, "--served-model-name", "$X"]},
+            script(" vllm  serve  org/m  --served-model-name  $X "),
+            JOINED,
+        ),
+        *(
+            ({"command": [*SERVES, word]}, script(f" vllm  serve  org/m  {word} "), JOINED)
+            for word in (
+                '{"a":"b"}',
+                "a b",
+                "",
+                "~",
+                "a*",
+                "[ab]",
+                "x#",
+                "{a,b}",
+                "a;b",
+                "a|b",
+                "a&",
+                "`a`",
+                "\\a",
+                "!a",
+                "é",
+            )
+        ),
+        ({"command": SETS}, script(" bash  -c  export VLLM_USE_V2_MODEL_RUNNER=0; vllm serve org/m "), JOINED),
+        ({"command": ["echo", "x; vllm serve org/m"]}, script(" echo  x; vllm serve org/m "), JOINED),
+        ({"command": ["vllm serve org/m"]}, script(" vllm serve org/m "), JOINED),
+        ({"args": ["vllm serve", "org/m"]}, script(" vllm serve  org/m ", "args"), JOINED),
+        ({"command": ["bash", "-c", "vllm serve org/m"]}, as_written(["bash", "-c", "vllm serve org/m"]), OTHERWISE),
+        ({"command": [*SERVES, "--port={{ .port }}"]}, as_written([*SERVES, "--port={{ .port }}"]), JOINED),
+        ({"command": [*SERVES, "'"]}, as_written([*SERVES, "'"]), OTHERWISE),
+        *(
+            ({"command": SERVES, **variable(name, "x")}, script(" vllm  serve  org/m "), JOINED)
+            for name in ("BASH_ENV", "SHELLOPTS", "BASH_FUNC_vllm%%")
+        ),
+        (
+            {"command": ["bash", "-c", "ray start --head; vllm serve org/m"]},
+            as_written(["bash", "-c", "ray start --head; vllm serve org/m"]),
+            "",
+        ),
+    ],
+)
+@table("kind", ["RayCluster", "RayService", "RayJob", "RayClusterFleet"])
+def test_kuberay_makes_a_script_of_the_command_of_rays_container(
+    kind: str, container: dict[str, Any], expected: tuple[list[str], list[str]], doubt: str
+) -> None:
+    for found_in in (cluster(group(**container), group()), cluster(group(), group(**container))):
+        ((found,), _) = engines(of_cluster(kind, found_in))
+        assert (found.words, found.places) == expected
+        assert [each.partition(";")[0] for each in found.doubts] == ([doubt] if doubt else [])
+        for value in ("true", "True"):
+            kept = engines(of_cluster(kind, found_in, {"ray.io/overwrite-container-cmd": value}))[0]
+            assert [each for each in kept if each.doubts or "added by KubeRay" in each.places] == []
+
+
+def of_cluster(kind: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    metadata = {"metadata": {"annotations": annotations}} if annotations else {}
+    if kind == "RayClusterFleet":
+        return document(kind, {"template": {**metadata, "spec": spec}}, AIBRIX)
+    fields = {"RayCluster": spec, "RayService": {"rayClusterConfig": spec}, "RayJob": {"rayClusterSpec": spec}}
+    return {**document(kind, fields[kind]), **metadata}
+
+
+@table(
+    "container",
+    [
+        {"command": ["echo", "a b"]},
+        {"command": ["ray", "start", "--head", "--block"]},
+        {"args": ["--model", "org/m"]},
+        {"args": ["serve", "run", "app:app"], "image": "rayproject/ray:2.50.0"},
+    ],
+)
+def test_a_command_that_starts_no_vllm_after_it_is_joined_is_ignored(container: dict[str, Any]) -> None:
+    assert engines(document("RayCluster", cluster(group(**container), group(image="ray:1"))))[0] == []
+
+
+def test_only_the_first_container_of_a_pod_is_rewritten() -> None:
+    pods = group()
+    pods["template"]["spec"]["containers"].append({"name": "x", "image": IMAGE, "command": SETS})
+    ((found,), _) = engines(document("RayCluster", cluster(pods, group())))
+    assert (found.words, found.doubts) == (SETS, [])
+
+
 def test_the_pod_that_submits_a_job_may_start_vllm() -> None:
     for command, words in ((SERVES, [SERVES]), (["ray", "job", "submit"], []), (None, [])):
         submitter = {"name": "s", "image": IMAGE, **({} if command is None else {"command": command})}
