@@ -446,6 +446,25 @@ def test_a_command_of_which_kuberay_may_make_other_words_is_denied_if_undecided_
                 assert message in " ".join(warned["warnings"])
 
 
+ENTRYPOINTS: list[tuple[dict[str, Any], bool]] = [
+    ({"entrypoint": "V=0 vllm serve Qwen/Qwen3-8B --port 80"}, True),
+    ({"entrypoint": "vllm serve Qwen/Qwen3-8B --served-model-name $X"}, False),
+    ({"entrypoint": "vllm serve Qwen/Qwen3-8B --served-model-name 'a'"}, False),
+    ({"entrypoint": "vllm serve Qwen/Qwen3-8B --served-model-name 'a'", "submissionMode": "HTTPMode"}, True),
+    ({"entrypoint": "vllm serve Qwen/Qwen3-8B", "submissionMode": "InteractiveMode"}, False),
+    ({"entrypoint": "echo ';vllm' serve Qwen/Qwen3-8B"}, False),
+]
+
+
+def test_an_entrypoint_that_another_shell_may_change_is_denied_if_undecided_objects_are(
+    client: httpx.Client, closed_server: Server
+) -> None:
+    with closed_server.client() as closed:
+        for fields, is_certain in ENTRYPOINTS:
+            assert (fields, answered(closed, ray_review("RayJob", **fields))["allowed"]) == (fields, is_certain)
+            assert answered(client, ray_review("RayJob", **fields))["allowed"]
+
+
 TEMPLATES: list[tuple[str, str | None]] = [
     ("--served-model-name={{.Name}}", None),
     ("--max-model-len={{ .Labels.size }}", None),

@@ -8,14 +8,17 @@ a program outside the manifest may start it.
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.expansion import ExpansionExhausted
+from policy.intake.command import shell
+from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod, read_pod_container
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +37,8 @@ Newer releases of KubeRay use `-lc`. The start-up files of Ray's images are assu
 THEN_RAY: Final = " && ulimit -n 65536; ray start"
 PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 """Matches a word that a shell does not change."""
+PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
+"""Matches words that a shell only splits."""
 JOINED: Final = (
     "KubeRay joins the words of the command with blanks, and a shell splits and expands them again; set the "
     f'annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
@@ -43,6 +48,16 @@ STARTS_OTHERWISE: Final = (
     f'set the annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
 )
 ENTRYPOINT: Final = "entrypoint"
+HTTP_MODE: Final = "HTTPMode"
+"""The mode of a RayJob in which the operator sends the command to Ray."""
+SUBMITTING_MODES: Final = (None, "", "K8sJobMode", "SidecarMode")
+"""The modes in which the command is a part of a script of another container, which submits it."""
+SUBMITS: Final = "ray"
+"""Stands in for the command that submits the words after it."""
+SUBMITTED: Final = (
+    "a shell of the container that submits the job splits and expands the command before the shell of the head does; "
+    "set `submissionMode: HTTPMode`, or write words without quotes, variables and other characters of a shell"
+)
 RESOURCES: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResources")
 """The fields of a RayJob with which Ray starts its command on any node that has these resources, not on the head."""
 NOTHING: Final = (None, 0, "", "0")
@@ -97,9 +112,32 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
         draft.doubts.append(
             f"`{asked}` lets Ray run the command in a container of another group, which differs from the head's"
         )
-    if draft.starts_vllm(by_image=False):
-        draft.doubts += environment.doubts
+    doubt = _submission_doubt(spec.get("submissionMode").value, text)
+    starts = draft.starts_vllm(by_image=False)
+    if not starts and doubt:
+        draft.words = ["sh", "-c", _as_submitted(text)]
+        starts = draft.starts_vllm(by_image=False)
+    if starts:
+        draft.doubts += [*environment.doubts, *([doubt] if doubt else [])]
         draft.finish(environment.installed)
+
+
+def _submission_doubt(mode: object, text: str) -> str:
+    """Why the head may not get the command of a RayJob as it is written; empty if it certainly does."""
+    if mode == HTTP_MODE:
+        return ""
+    if mode in SUBMITTING_MODES:
+        return SUBMITTED if PLAIN_TEXT.fullmatch(text.strip()) is None else ""
+    return f"with the `submissionMode` {quoted(mode)} it is not known how Ray gets the command"
+
+
+def _as_submitted(text: str) -> str:
+    """The script that the head gets from a submitter, as `ray job submit` quotes the words that a shell makes of it."""
+    try:
+        first = next(iter(shell.split(f"{SUBMITS} {text}", {})), None)
+    except ShellSyntaxError:
+        return text
+    return text if first is None else subprocess.list2cmdline(first.words[1:])
 
 
 def _ray_containers(cluster: ManifestNode) -> Iterator[ManifestNode]:

@@ -212,6 +212,88 @@ def test_the_command_of_a_job_runs_in_the_container_of_the_head(
     assert ignored == ([] if words else ["[0]"])
 
 
+SUBMITTED = "a shell of the container that submits the job splits and expands the command before the shell of the head"
+NOT_KNOWN = "with the `submissionMode` {} it is not known how Ray gets the command"
+
+
+@table(
+    ("mode", "entrypoint", "doubt"),
+    [
+        *(
+            (mode, entrypoint, "")
+            for mode in (None, "", "K8sJobMode", "SidecarMode", "HTTPMode")
+            for entrypoint in (
+                "vllm serve org/m",
+                "V=0 vllm serve org/m --port=80 -tp 2",
+                " vllm\tserve  org/m\n",
+                "python3 -m vllm.entrypoints.openai.api_server --model org/m",
+            )
+        ),
+        *(
+            (mode, f"vllm serve org/m --served-model-name {word}", "" if mode == "HTTPMode" else SUBMITTED)
+            for mode in (None, "K8sJobMode", "SidecarMode", "HTTPMode")
+            for word in (
+                "$X",
+                "${X}",
+                "'a'",
+                '"a"',
+                "a;b",
+                "a&&b",
+                "a|b",
+                "a>b",
+                "a<b",
+                "\\a",
+                "`a`",
+                "a*",
+                "~",
+                "{a,b}",
+                "!a",
+            )
+        ),
+        *(
+            (mode, "export V=0; vllm serve org/m", "" if mode == "HTTPMode" else SUBMITTED)
+            for mode in (None, "HTTPMode")
+        ),
+        (None, "vllm serve org/m\n--port 80", SUBMITTED),
+        (None, "(vllm serve org/m)", SUBMITTED),
+        *((mode, "vllm serve org/m", NOT_KNOWN.format(f"`{mode}`")) for mode in ("InteractiveMode", "httpMode")),
+        (3, "vllm serve org/m", NOT_KNOWN.format("`3`")),
+    ],
+)
+def test_a_command_that_is_submitted_by_another_shell_is_certain_if_that_shell_does_not_change_it(
+    mode: object, entrypoint: str, doubt: str
+) -> None:
+    fields = {} if mode is None else {"submissionMode": mode}
+    ((found,), _) = engines(
+        document(
+            "RayJob", {"entrypoint": entrypoint, "rayClusterSpec": cluster(group(), group(image="ray:1")), **fields}
+        )
+    )
+    assert (found.words, found.places) == (["sh", "-c", entrypoint], ["entrypoint"] * 3)
+    assert [each.partition(" does;")[0] for each in found.doubts] == ([doubt] if doubt else [])
+
+
+@table(
+    ("mode", "entrypoint", "words"),
+    [
+        (None, "echo ';vllm' serve org/m", "echo ;vllm serve org/m"),
+        (None, "echo a\\;vllm serve org/m", "echo a;vllm serve org/m"),
+        ("SidecarMode", "echo ';vllm' serve org/m 'a b'", 'echo ;vllm serve org/m "a b"'),
+        ("HTTPMode", "echo ';vllm' serve org/m", None),
+        (None, "echo '; vllm serve org/m'", None),
+        (None, "echo 'a", None),
+        (None, "#", None),
+    ],
+)
+def test_a_command_that_starts_vllm_only_after_it_is_submitted_is_an_engine(
+    mode: str | None, entrypoint: str, words: str | None
+) -> None:
+    spec = {"entrypoint": entrypoint, "submissionMode": mode, "rayClusterSpec": cluster(group(image="ray:1"), group())}
+    found, _ = engines(document("RayJob", spec))
+    assert [each.words for each in found] == ([] if words is None else [["sh", "-c", words]])
+    assert [each.partition(" does;")[0] for one in found for each in one.doubts] == [SUBMITTED] * len(found)
+
+
 @pytest.mark.parametrize(
     ("text", "env", "image"),
     [
