@@ -570,6 +570,13 @@ def template(container: Document, **metadata: Any) -> Document:
     }
 
 
+def hooks_with(command: list[str]) -> list[Document]:
+    """Each hook and probe of a container, with a command."""
+    run = {"exec": {"command": command}}
+    probes: list[Document] = [{name: run} for name in ("livenessProbe", "readinessProbe", "startupProbe")]
+    return [*probes, *({"lifecycle": {name: run}} for name in ("postStart", "preStop"))]
+
+
 VLLM: Final = {"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model=a/b"]}
 OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off;"]}
 
@@ -635,6 +642,10 @@ OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off
             )
         ),
         ({"name": "a", "image": "own:1", "command": ["$(A)lm", "serve", "a/b"]}, True),
+        *(({**OTHER, **hook}, True) for hook in hooks_with(["sh", "-c", "vllm serve a/b &"])),
+        *(({**OTHER, **hook}, False) for hook in hooks_with(["sleep", "5"])),
+        ({**OTHER, "lifecycle": {}}, False),
+        ({**OTHER, "lifecycle": {"preStop": {"exec": {}}}, "startupProbe": {"httpGet": {}}}, False),
         ({"name": "a", "image": "own:1", "env": [{"name": "RUN", "value": "v''llm serve a/b"}]}, True),
         (
             {"name": "a", "image": "own:1", "command": ["http-server", "--serve-static", "server", "/srv/serve.d"]},

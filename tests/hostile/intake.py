@@ -620,6 +620,31 @@ MANIFESTS: Final[dict[str, Family]] = {
             volumes=[{"name": f"v{n}", "emptyDir": {}} for n in range(size // 150)],
         )
     ),
+    "hooks of many variables": lambda size: manifest(
+        pod(
+            *(
+                engine(
+                    env=[{"name": f"A{m}", "value": "$(A0)"} for m in range(20)],
+                    startupProbe={"exec": {"command": ["sh", "-c", "kill $(ps | grep 'vllm serve');" * 9]}},
+                    lifecycle={name: {"exec": {"command": ["env", "A=b", "x"]}} for name in ("preStop", "postStart")},
+                )
+                for n in range(size // 1800)
+            )
+        )
+    ),
+    "hooks that start vLLM": lambda size: manifest(
+        {"services": {"a" * (size // 9): {"image": "x", "post_start": [{"command": "vllm serve m"}] * (size // 40)}}}
+    ),
+    "commands beside that of a service": lambda size: manifest(
+        {
+            "unit": "[Service]\nExecStart=/bin/x\n"
+            + "".join(f"Environment=A{n}=a\n" for n in range(size // 60))
+            + "ExecStartPost=/bin/sh -c 'x $A1 vllm'\n" * (size // 80)
+        }
+    ),
+    "health checks of one container": lambda size: manifest(
+        {"script": "docker run " + "--health-cmd 'vllm serve m' " * (size // 30) + "alpine"}
+    ),
     "containers of images in variables": lambda size: manifest(
         {"script": "".join(f"A{n}=$A{n + 1};" for n in range(size // 30)) + "vllm=1;" + "docker run $A1 x;" * 100}
     ),

@@ -241,7 +241,7 @@ COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({"build": "."}, {}, [BUILT]),
     ({"build": {"context": ".", "dockerfile_inline": "FROM x"}}, {}, [BUILT]),
     (
-        {"post_start": [{"command": "vllm serve x"}]},
+        {"post_start": [{"command": "/x/start.sh"}]},
         {},
         ["`post_start` runs a program beside vLLM, which is not read; it may start another engine"],
     ),

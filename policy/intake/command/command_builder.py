@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.builtin_tables import DECLARATIONS
-from policy.intake.command.programs import QUOTES, STARTS_VLLM, mentions_vllm
+from policy.intake.command.programs import LISTED_PROCESSES, QUOTES, STARTS_VLLM, mentions_vllm
 from policy.intake.command.words import ASSIGNMENT, Array, Pattern, Unknown, has_braces, has_bracket_expression
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ class CommandBuilder:
         self.is_several = self.is_several or not in_quotes or "@" in written or written.startswith("${!")
         is_quoted = any(mark in written for mark in "'\"\\")
         is_named = STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written)))
-        if is_named or (("$(" in written or "`" in written) and self._may_start_vllm(written)):
+        is_text = is_named and LISTED_PROCESSES.fullmatch(written) is not None
+        if not is_text and (is_named or (("$(" in written or "`" in written) and self._may_start_vllm(written))):
             self.script.add([Unknown(written)], self.variables.share_environment())
         if self.substitutions is not None and written.startswith(("`", "$(")):
             self.script.doubt_all(self.substitutions.note(written, self.variables))

@@ -49,9 +49,18 @@ SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", 
 PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 TEXT_PROGRAMS: Final = frozenset(
-    {"cat", "echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
+    {
+        *("cat", "echo", "printf", "logger", "grep", "egrep", "fgrep", "test", "[", "[["),
+        *("pgrep", "pkill", "pidof", "kill", "killall"),
+    }
 )
 """Programs that print or search text and never run it."""
+
+LISTED_PROCESSES: Final = re.compile(
+    r"\$\(\s{0,9}(?:pgrep|pidof|ps)\b[^()`;&|<>\n]*+"
+    r"(?:\|\s{0,9}(?:[ef]?grep|awk|head|tail|cut|tr)\b[^()`;&|<>\n]*+)*+\)"
+)
+"""Matches a substitution with the numbers of running processes, in which vLLM's command is only a text."""
 
 RENAMING_COMMANDS: Final = frozenset({"alias", "hash"})
 """Shell commands that give a program another name."""

@@ -20,9 +20,10 @@ from policy.intake.command.programs import VLLM
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images
+from policy.intake.manifests.compose_hooks import read_service_hooks
 from policy.intake.manifests.compose_services import read_service
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.go_shellwords import split
+from policy.intake.manifests.go_shellwords import MAX_COMMAND, split
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from policy.intake.manifests.compose_services import ComposeService
     from policy.intake.manifests.reading import ManifestNode
 
-MAX_COMMAND: Final = 32 * 1024
 BUILT: Final = Installation(None, "`build` makes its own image, which may have another vLLM")
 REMEDY: Final = (
     "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
@@ -122,8 +122,7 @@ def _draft(service: ComposeService) -> EngineDraft:
         draft.note("`env_file` sets variables that the manifest does not show")
     if not service.is_complete:
         draft.note("`extends` adds fields of another service, which is not read here")
-    if service.has("post_start"):
-        draft.note("`post_start` runs a program beside vLLM, which is not read; it may start another engine")
+    read_service_hooks(service, draft)
     return draft
 
 

@@ -16,6 +16,7 @@ from policy.intake.command.image_words import NO_NAMES, has_vllm
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
+from policy.intake.manifests.hooks import Hook, read_hook
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.images import is_placeholder
 from policy.intake.manifests.mounts import Mounts
@@ -42,6 +43,9 @@ VOLUMES_FROM: Final = "--volumes-from"
 HOME: Final = "--home"
 """The option of Apptainer that mounts a folder as the home of the container's user."""
 FOLDERS: Final = frozenset({"-w", "--workdir"})
+HEALTH_CHECKS: Final = frozenset({"--health-cmd", "--health-startup-cmd"})
+SHELL: Final = ("sh", "-c")
+"""The shell that runs the command of a health check."""
 SECRETS: Final = "/run/secrets"
 """The folder of a secret without an absolute mount point."""
 PARTLY_KNOWN: Final = "a part of the name of the image {} is not known, so it may be another one"
@@ -82,11 +86,13 @@ def read_container_run(
         named.may_have(unknown) or any(map(has_vllm, shown)) or (named.is_named and bool(draft.hardware))
     )
     unread += [PARTLY_KNOWN.format(quoted(image))] if type(image) is Unknown and not is_placeholder(image) else []
+    checks = {name: value for name, value in run.options if name in HEALTH_CHECKS and value}  # the last one counts
+    hooks = [read_hook(node, name, (*SHELL, value), draft) for name, value in checks.items()]
     for doubt in (*unread, *doubts, *variables.absent, *passed):
         draft.note(doubt)
         draft.doubts.append(doubt)
     if not draft.starts_vllm():
-        return False
+        return Hook.STARTS_VLLM in hooks
     draft.problem = problem or draft.problem
     draft.finish()
     return True

@@ -17,6 +17,7 @@ from policy.intake.command.words import Unknown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MAX_COMMAND: Final = 32 * 1024
 PIECE: Final = re.compile(
     r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\`();&|<>]++)|'(?P<single>[^']*+)'"""
     r"""|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)|(?P<backtick>`)|(?P<special>[();&|<>])""",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs
+from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_env
 from policy.intake.manifests.signs import shows_vllm
@@ -133,8 +134,7 @@ def _add_runtime(draft: EngineDraft, runtime: ManifestNode) -> None:
     draft.add_list(runtime.get("command"), "command")
     draft.has_command = bool(draft.words)
     read_env(runtime.get("envs"), draft)
-    if runtime.get("lifecycle", "postStart", "exec").is_object():
-        draft.note("`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine")
+    read_hooks(runtime, draft)
 
 
 def _arguments(config: ManifestNode) -> EngineDraft:

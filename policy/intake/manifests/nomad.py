@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import accelerator_signs, runtime_signs
+from policy.intake.manifests.hooks import read_hook
 from policy.intake.manifests.mounts import Mounts
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def is_job(document: ManifestNode) -> bool:
 def read_job(document: ManifestNode) -> None:
     """Read each task that starts vLLM."""
     for group in document.get("Job", "TaskGroups").items():
+        _read_hooks(group, EngineDraft(group))
         for task in group.get("Tasks").items():
             _read_task(task)
 
@@ -71,8 +73,21 @@ def _read_task(task: ManifestNode) -> None:
         *accelerator_signs(devices, "Resources.Devices"),
         *runtime_signs(config.get("runtime").value, "runtime"),
     ]
+    _read_hooks(task, draft)
     if draft.starts_vllm():
         draft.finish()
+
+
+def _read_hooks(task: ManifestNode, draft: EngineDraft) -> None:
+    """Add the scripts of the templates, and of the checks of the services, of a task or group that start vLLM."""
+    scripts = [(item.get("ChangeScript"), "ChangeScript") for item in task.get("Templates").items()]
+    for service in task.get("Services").items():
+        scripts += [(check, "Checks") for check in service.get("Checks").items()]
+    for script, name in scripts:
+        value = script.value if isinstance(script.value, dict) else {}
+        words = [value.get("Command"), *(value["Args"] if isinstance(value.get("Args"), list) else [])]
+        if all(isinstance(word, str) for word in words):
+            read_hook(script, name, [Unknown(word) if REFERENCE in word else word for word in words], draft)
 
 
 def _add(draft: EngineDraft, word: ManifestNode, place: str) -> None:

@@ -18,6 +18,7 @@ from policy.intake.manifests.downward import downward_value, pod_template
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.empty_volumes import empty_volumes
 from policy.intake.manifests.hardware import container_signs, pod_signs
+from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
 from policy.messages import quoted
@@ -84,8 +85,7 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     draft.image = container.get("image").text()
     read_env_from(container.get("envFrom"), draft)
     read_env(container.get("env"), draft)
-    if container.get("lifecycle", "postStart", "exec").is_object():
-        draft.note("`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine")
+    read_hooks(container, draft)
     volume_mounts = container.get("volumeMounts").value
     draft.mounts = Mounts(mount_paths(volume_mounts, "mountPath"), _empty_mounts(container, pod))
     folder = container.get("workingDir").value

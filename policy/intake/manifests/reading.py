@@ -109,6 +109,7 @@ class ManifestReader:
         self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}
         self._runtimes: dict[str, dict[str | None, ServingRuntime]] = {}
         self._cluster_runtimes: dict[str, ServingRuntime] = {}
+        self._hooks: set[str] = set()
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
         self._separate_faults = 0
@@ -277,7 +278,19 @@ class ManifestReader:
         if len(self.containers) < MAX_CONTAINERS:
             self.containers.append(container)
         else:
-            self.fault_once(node, f"more than {MAX_CONTAINERS} vLLM containers; give fewer at a time")
+            self.add_excess(node)
+
+    def add_excess(self, node: ManifestNode) -> None:
+        """Add the fault that there are too many engines."""
+        self.fault_once(node, f"more than {MAX_CONTAINERS} vLLM containers; give fewer at a time")
+
+    def add_hook(self, hook: Callable[[str], Container], node: ManifestNode) -> None:
+        """Add a hook that starts vLLM, from its path; once, though several objects may have its container."""
+        if len(self.containers) >= MAX_CONTAINERS:
+            self.add_excess(node)
+        elif (pointer := node.pointer) not in self._hooks:
+            self._hooks.add(pointer)
+            self.containers.append(hook(node.path))
 
 
 def _latest(before: ServingRuntime | None, runtime: ServingRuntime) -> ServingRuntime:

@@ -26,6 +26,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, read_container_run
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.environment_file import variables_of
+from policy.intake.manifests.hooks import read_hook
 from policy.intake.manifests.unit_commands import UnitCommand, refusal_of, unit_commands
 from policy.intake.manifests.unit_file import (
     UnitWords,
@@ -45,7 +46,14 @@ SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
 VARIABLE: Final = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*+)\}", re.ASCII)
 WHOLE_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*+)", re.ASCII)
 CONTAINER: Final = "Container"
-TEXTS: Final = {"Entrypoint": "--entrypoint", "WorkingDir": "--workdir"}
+HOOKS: Final = ("ExecCondition", "ExecStartPost", "ExecReload", "ExecStop", "ExecStopPost")
+"""The settings with commands that run beside those of `ExecStart=`."""
+TEXTS: Final = {
+    "Entrypoint": "--entrypoint",
+    "WorkingDir": "--workdir",
+    "HealthCmd": "--health-cmd",
+    "HealthStartupCmd": "--health-startup-cmd",
+}
 """The settings of a container of which the last one counts, with the options of `podman run` that they stand for."""
 LISTS: Final = {
     "Tmpfs": "--tmpfs",
@@ -90,6 +98,11 @@ def read_unit(document: ManifestNode) -> None:
     named = named_images(unit.value)
     if container:
         _read_container(unit, container, shared, problem, named)
+    for name in HOOKS:
+        for hook in unit_commands(_listed(settings, name)):
+            if not unit.reader.may_copy_values(unit, shared.env):
+                return
+            read_hook(unit, name, _command_words(shared, hook), shared)
     earlier = [shlex.join(_command_words(shared, each)) for each in first]
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env):

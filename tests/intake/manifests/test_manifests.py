@@ -1288,23 +1288,6 @@ def test_junk_is_refused_or_has_no_engines(document: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "noted"),
-    [
-        (None, False),
-        ({"preStop": {"exec": {"command": ["sleep", "5"]}}}, False),
-        ({"postStart": {"httpGet": {"path": "/", "port": 80}}}, False),
-        ({"postStart": {"exec": {"command": ["sh", "-c", "vllm serve a/b"]}}}, True),
-    ],
-)
-def test_a_program_that_runs_after_the_start_gets_a_warning(lifecycle: Any, noted: bool) -> None:  # noqa: FBT001  # a table's value
-    container = {"name": "a", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model=a/b"], "lifecycle": lifecycle}
-    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
-    [found] = read_manifest(document, "", [])
-    expected = ["`lifecycle.postStart` runs a program beside vLLM, which is not read; it may start another engine"]
-    assert found.notes == (expected if noted else [])
-
-
-@pytest.mark.parametrize(
     ("sidecar", "is_engine"),
     [
         (

@@ -1,0 +1,262 @@
+"""Hooks and probes that start vLLM's server, in every project whose documents have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shipped_images import read_manifest
+from tables import table
+
+from policy.intake.manifests.hooks import BESIDE, PROBLEM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policy.errors import RequestFault
+    from policy.intake.command_line import Container
+
+VLLM = "vllm/vllm-openai:v0.23.0"
+SLEEPS = {"image": "alpine", "command": ["sleep", "infinity"]}
+SERVES = {"image": VLLM, "args": ["--model=a/b"]}
+PLACES = ["lifecycle.postStart", "lifecycle.preStop", "livenessProbe", "readinessProbe", "startupProbe"]
+STARTS = [
+    ["vllm", "serve", "a/b"],
+    ["sh", "-c", "vllm serve a/b &"],
+    ["/bin/bash", "-c", "if [ -e /x ]; then sleep 1; fi; nohup vllm serve a/b --port 1 > /log 2>&1 &"],
+    ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model=a/b"],
+    ["env", "A=b", "vllm", "serve", "a/b"],
+]
+MAY_START = [
+    ["sh", "-c", "docker run vllm/vllm-openai:v0.23.0 --model a/b"],
+    ["sh", "-c", "kill $(vllm serve a/b)"],
+    ["sh", "-c", "kill $(ps | awk 'vllm serve'; vllm serve a/b)"],
+    ["sh", "-c", "ssh localhost 'vllm serve a/b'"],
+    ["sh", "-c", "vllm serve a/b 'unclosed"],
+]
+OTHERS: list[Any] = [
+    ["sleep", "15"],
+    ["sh", "-c", "curl -sf http://localhost:8000/health"],
+    ["sh", "-c", "ray stop"],
+    ["sh", "-c", "kill -TERM 1; sleep 5"],
+    ["serve", "-s", "build"],
+    [],
+]
+NAMING = [
+    ["pkill", "-f", "vllm serve"],
+    ["sh", "-c", "kill $(pgrep -f 'vllm serve')"],
+    ["sh", "-c", "kill -9 $(ps aux | grep 'vllm serve' | grep -v grep | awk '{print $2}'); sleep 1"],
+    ["sh", "-c", "pkill -f 'vllm serve'; while pgrep -f 'vllm serve'; do sleep 1; done"],
+    ["sh", "-c", "ps aux | grep -q 'vllm serve'"],
+    ["sh", "-c", "curl http://vllm:8000/v1/models"],
+    ["vllm", "--version"],
+    ["vllm", "serve", "--help"],
+    ["python3", "-c", "import vllm"],
+]
+
+
+def read(document: Any) -> list[Container]:
+    faults: list[RequestFault] = []
+    found = read_manifest(document, "", faults)
+    assert faults == []
+    return found
+
+
+def hooked(container: dict[str, Any], place: str, command: object) -> dict[str, Any]:
+    """The container with a command at a place such as `lifecycle.preStop`."""
+    value: Any = {"exec": {"command": command}}
+    for key in reversed(place.split(".")):
+        value = {key: value}
+    return {"name": "a", **container, **value}
+
+
+def pod(*containers: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": list(containers)}}
+
+
+def problem(place: str, verb: str = "starts") -> str:
+    return PROBLEM.format(f"`{place}`", verb)
+
+
+@table("place", PLACES)
+@table("command", [*((each, "starts") for each in STARTS), *((each, "may start") for each in MAY_START)])
+@table("container", [SLEEPS, SERVES, {"image": "node:20"}])
+def test_a_hook_that_starts_vllm_is_an_item_with_a_problem(
+    place: str, command: tuple[list[str], str], container: dict[str, Any]
+) -> None:
+    words, verb = command
+    found = read(pod(hooked(container, place, words)))
+    hooks = [(each.path, each.problem) for each in found if each.problem]
+    assert hooks == [(f"spec.containers[0].{place}", problem(place, verb))]
+    engines = [(each.path, each.notes) for each in found if not each.problem]
+    assert engines == ([("spec.containers[0]", [])] if container is SERVES else [])
+
+
+@table("place", PLACES)
+@table("command", [*OTHERS, *NAMING])
+@table("container", [SLEEPS, SERVES])
+def test_a_hook_that_starts_another_program_is_ignored(
+    place: str, command: list[str], container: dict[str, Any]
+) -> None:
+    found = read(pod(hooked(container, place, command)))
+    assert [each.path for each in found] == (["spec.containers[0]"] if container is SERVES else [])
+    assert [each.problem for each in found] == [""] * len(found)
+    noted = place == "lifecycle.postStart" and command in NAMING
+    assert all(each.notes == ([BESIDE.format(f"`{place}`")] if noted else []) for each in found)
+
+
+@pytest.mark.parametrize(
+    "command", [["/scripts/start.sh"], ["sh", "-c", "pip install vllm==0.33.0"], ["sh", "-c", ". /start"], [1], "a", 5]
+)
+def test_a_program_after_the_start_that_is_not_read_is_a_note(command: object) -> None:
+    (found,) = read(pod(hooked(SERVES, "lifecycle.postStart", command)))
+    assert (found.problem, found.notes) == ("", [BESIDE.format("`lifecycle.postStart`")])
+    assert read(pod(hooked(SLEEPS, "lifecycle.postStart", command))) == []
+
+
+@pytest.mark.parametrize("words", [["sh", "-c", "#" * 1_000_000 + "\nvllm serve a/b"], ["x"] * 100_000])
+def test_a_hook_beyond_the_limits_of_a_command_may_start_vllm(words: list[str]) -> None:
+    (found,) = read(pod(hooked(SLEEPS, "startupProbe", words)))
+    assert found.problem == problem("startupProbe", "may start")
+    (found,) = read({"services": {"a": {**SLEEPS, "healthcheck": {"test": words}}}})
+    assert found.problem == problem("healthcheck", "may start")
+    (found,) = read({"services": {"a": {**SLEEPS, "pre_stop": [{"command": "# " * 20_000 + "vllm serve a/b"}]}}})
+    assert found.problem == problem("pre_stop", "may start")
+
+
+def test_kubernetes_expands_no_variable_in_a_hook() -> None:
+    container = {**SLEEPS, "env": [{"name": "V", "value": "vllm"}]}
+    assert read(pod(hooked(container, "livenessProbe", ["$(V)", "serve", "a/b"]))) == []
+    (found,) = read(pod(hooked(container, "livenessProbe", ["sh", "-c", "$V serve a/b"])))
+    assert found.problem == problem("livenessProbe")
+
+
+def test_the_hooks_of_all_containers_are_read_once() -> None:
+    sidecar = {**hooked(SLEEPS, "startupProbe", STARTS[0]), "restartPolicy": "Always"}
+    other = hooked(SLEEPS, "lifecycle.preStop", STARTS[1])
+    document = pod(other, other)
+    document["spec"]["initContainers"] = [sidecar, hooked(SLEEPS, "startupProbe", STARTS[0])]
+    assert [each.path for each in read(document)] == [
+        "spec.containers[0].lifecycle.preStop",
+        "spec.containers[1].lifecycle.preStop",
+        "spec.initContainers[0].startupProbe",
+    ]
+
+
+OTHER_KINDS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": {}}}},
+        "spec.template.spec.containers[0]",
+    ),
+    ({"apiVersion": "example.com/v1", "kind": "Robot", "spec": {"pod": {}}}, "spec.pod.containers[0]"),
+    ({"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "spec": {"predictor": {}}}, ""),
+    ({"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ServingRuntime", "spec": {}}, "spec.containers[0]"),
+]
+
+
+@pytest.mark.parametrize(("document", "path"), OTHER_KINDS)
+def test_hooks_are_read_in_other_kinds(document: dict[str, Any], path: str) -> None:
+    document = {**document, "metadata": {"name": "a"}}
+    path = path or "spec.predictor.containers[0]"
+    node: Any = document
+    *keys, _ = path.split(".")
+    for key in keys:
+        node[key] = dict(node[key])
+        node = node[key]
+    node["containers"] = [hooked(SLEEPS, "lifecycle.postStart", STARTS[1])]
+    expected = [(f"{path}.lifecycle.postStart", problem("lifecycle.postStart"))]
+    assert [(each.path, each.problem) for each in read(document)] == expected
+
+
+COMPOSE: list[tuple[dict[str, Any], str, str]] = [
+    ({"post_start": [{"command": "vllm serve a/b"}]}, "post_start[0]", "post_start"),
+    ({"post_start": [{"command": "sleep 1"}, {"command": ["vllm", "serve", "a/b"]}]}, "post_start[1]", "post_start"),
+    ({"pre_stop": [{"command": ["sh", "-c", "vllm serve $$M &"]}]}, "pre_stop[0]", "pre_stop"),
+    ({"healthcheck": {"test": "vllm serve a/b &"}}, "healthcheck", "healthcheck"),
+    ({"healthcheck": {"test": ["CMD-SHELL", "vllm serve ${M:-a/b}"]}}, "healthcheck", "healthcheck"),
+    ({"healthcheck": {"test": ["CMD", "vllm", "serve", "a/b"]}}, "healthcheck", "healthcheck"),
+]
+
+
+@table("case", COMPOSE)
+@table("service", [SLEEPS, {"image": VLLM, "command": ["--model=a/b"]}])
+def test_hooks_and_checks_of_compose_that_start_vllm_are_items(
+    case: tuple[dict[str, Any], str, str], service: dict[str, Any]
+) -> None:
+    hooks, path, name = case
+    found = read({"services": {"a": {**service, **hooks}}})
+    assert [(each.path, each.problem) for each in found if each.problem] == [(f"services.a.{path}", problem(name))]
+    assert [each.notes for each in found if not each.problem] == ([] if service is SLEEPS else [[]])
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        {"post_start": [{"command": "sleep 1"}, {"command": ["curl", "x"]}]},
+        {"pre_stop": [{"command": "kill 1"}, {}, 1, {"command": "'"}, {"command": "${"}]},
+        {"healthcheck": {"test": ["CMD-SHELL", "pgrep -f 'vllm serve' || exit 1"]}},
+        *(
+            {"healthcheck": {"test": test}}
+            for test in ("curl vllm", ["NONE"], [], None, 1, ["CMD"], ["CMD-SHELL"], [1])
+        ),
+        {"healthcheck": {"disable": True}},
+        {"healthcheck": 1},
+        {"healthcheck": {"test": "${"}},
+    ],
+)
+def test_other_hooks_and_checks_of_compose_are_ignored(hooks: dict[str, Any]) -> None:
+    assert read({"services": {"a": {**SLEEPS, **hooks}}}) == []
+    (found,) = read({"services": {"a": {"image": VLLM, "command": ["--model=a/b"], **hooks}}})
+    assert (found.problem, found.notes) == ("", [])
+
+
+def unit(setting: str) -> dict[str, str]:
+    return {"unit": f"[Service]\nExecStart=/bin/sleep infinity\nEnvironment=M=a/b\n{setting}\n"}
+
+
+def quadlet(setting: str) -> dict[str, str]:
+    return {"unit": f"[Container]\nImage=docker.io/alpine\nExec=sleep infinity\n{setting}\n"}
+
+
+def script(options: str) -> dict[str, str]:
+    return {"script": f"docker run {options} alpine sleep infinity"}
+
+
+def task(**fields: Any) -> dict[str, Any]:
+    job = {"Driver": "docker", "Config": {"image": "alpine", "command": "sleep", "args": ["infinity"]}}
+    return {"Job": {"TaskGroups": [{"Tasks": [{**job, **fields}]}]}}
+
+
+SERVICE = [{"Checks": [{"Type": "script", "Command": "vllm", "Args": ["serve", "a/b"]}]}]
+OTHER_SERVICE = [{"Checks": [{"Type": "script", "Command": "curl", "Args": ["vllm"]}, {"Type": "http"}]}]
+OTHER_DOCUMENTS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: unit("ExecStartPost=/usr/bin/vllm serve $M"), "ExecStartPost"),
+    (lambda: unit("ExecStartPost=/bin/true\nExecStartPost=-/bin/sh -c 'vllm serve a/b &'"), "ExecStartPost"),
+    (lambda: unit("ExecReload=/bin/sh -c 'vllm serve a/b'"), "ExecReload"),
+    (lambda: unit("ExecStopPost=/bin/sh -c 'vllm serve a/b'"), "ExecStopPost"),
+    (lambda: quadlet("HealthCmd=vllm serve a/b"), "--health-cmd"),
+    (lambda: quadlet("HealthStartupCmd=vllm serve a/b"), "--health-startup-cmd"),
+    (lambda: script("--health-cmd 'vllm serve a/b'"), "--health-cmd"),
+    (lambda: script("--health-cmd='vllm serve a/b &'"), "--health-cmd"),
+    (lambda: task(Services=SERVICE), "Checks"),
+    (lambda: {"Job": {"TaskGroups": [{"Services": SERVICE, "Tasks": []}]}}, "Checks"),
+    (lambda: task(Templates=[{"ChangeScript": {"Command": "sh", "Args": ["-c", "vllm serve a"]}}]), "ChangeScript"),
+]
+
+
+@pytest.mark.parametrize(("document", "name"), OTHER_DOCUMENTS)
+def test_hooks_of_other_documents_that_start_vllm_are_items(document: Callable[[], Any], name: str) -> None:
+    assert [each.problem for each in read(document())] == [problem(name)]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        *(unit("ExecStartPost=/bin/sleep 1"), unit("ExecReload=/bin/kill -HUP $MAINPID")),
+        *(unit("ExecStartPost=/usr/bin/vllm serve a\nExecStartPost="), unit("ExecStop=/usr/bin/docker stop vllm")),
+        *(quadlet("HealthCmd=curl vllm"), script("--health-cmd 'curl -f http://vllm/'"), script("--health-cmd=")),
+        *(task(Services=OTHER_SERVICE), task(Templates=[{"ChangeScript": None}, {"ChangeScript": {"Args": 1}}])),
+    ],
+)
+def test_other_hooks_of_other_documents_are_ignored(document: Any) -> None:
+    assert read(document) == []
