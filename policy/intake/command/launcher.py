@@ -20,7 +20,7 @@ from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_servers import server_in_script
-from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
+from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, other_program
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import CommandLine
 from policy.masking import secret_values, shown_command
@@ -98,6 +98,8 @@ def read_text(
             set_at=set_at,
             secrets=frozenset(budget.secrets),
         )
+    if len(commands) == 1 and commands[0].words[0] == "serve":  # vLLM's arguments; in a script it is another program
+        commands = [replace(commands[0], words=["vllm", *commands[0].words])]
     try:
         found = server_in_script(commands, place, env, ScriptContext(budget), server_of)
     except ShellSyntaxError as error:
@@ -173,9 +175,13 @@ def find_server(
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None
     context = ScriptContext(ExpansionBudget(), has_hidden_variables)
+    found: ServerCommand | UnreadableCommand | None
     try:
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
-        found = server_of(read, [""] * len(words), env, {}, context)
+        if is_command and read and read[0].rpartition("/")[2] == "serve":  # a program of its own, as in a script
+            found = other_program(read, [""] * len(words), 0)
+        else:
+            found = server_of(read, [""] * len(words), env, {}, context)
     except ShellSyntaxError as error:
         # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None

@@ -134,7 +134,7 @@ class _ProgramWalk(Struct):
                 is_named = may_expand_to_vllm(self.words, at) or STARTS_VLLM.search(word) is not None
                 return UnreadableCommand(why, self.places[at], is_named)
             is_vllm = program in PROGRAMS or (at > 0 and is_package(word))
-            if is_vllm or (at == 0 and program == "serve"):
+            if is_vllm or (at == 0 and program == "serve" and not self.context.depth):
                 if not self.has_path and "/" not in word:
                     self.installation = self.installation or WITHOUT_PATH
                 return subcommand(self.words, self.places, self.own, at + is_vllm)

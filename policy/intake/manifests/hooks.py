@@ -50,7 +50,7 @@ def read_hook(node: ManifestNode, name: str, words: Sequence[str], draft: Engine
 
     ``words`` is its command, which gets the variables of the container. ``name`` is its name in the problem.
     """
-    if not words or words[0].rpartition("/")[2] == "serve":  # a program of that name is not vLLM
+    if not words:
         return Hook.IS_OTHER
     plain = [word.replace("$", "$$") if type(word) is str else word for word in words]
     found: ServerCommand | UnreadableCommand | None
