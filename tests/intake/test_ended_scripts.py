@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policy.intake.command.launcher import read_command
+from policy.intake.command.vllm_command import STARTS_NOTHING
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -28,7 +29,7 @@ def read(script: str) -> tuple[list[str], list[str], list[str]]:
     "command",
     [
         *("env -0 SERVE", "env --null SERVE", "env --nu A=b SERVE", "env -i0 SERVE", "env -0u A SERVE"),
-        *("env A=b -0 SERVE", "env -C / -0 SERVE", "env -0 -S 'SERVE'", "exec env -0 SERVE", "nohup env -0 SERVE"),
+        *("env -C / -0 SERVE", "env -0 -S 'SERVE'", "exec env -0 SERVE", "nohup env -0 SERVE"),
         "env -0 python3 -m vllm.entrypoints.openai.api_server --model a/b",
     ],
 )
@@ -40,7 +41,46 @@ def test_env_that_refuses_to_start_a_program_starts_no_server(command: str) -> N
     )
 
 
-@pytest.mark.parametrize("command", ["env -u A0 SERVE", "env -C /0 SERVE", "env -0; SERVE", "env -0 x; SERVE"])
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        *((f"env A=1 {word} SERVE", word) for word in ("--", "-", "-i", "-0")),
+        *(("env A=1 -u B SERVE", "-u"), ("env -i A=1 -C / SERVE", "-C"), ("env -S 'A=1 -- SERVE'", "--")),
+        *(("env -- -i SERVE", "-i"), ("env - -i SERVE", "-i"), ("env -u B -- A=1 -- SERVE", "--")),
+    ],
+)
+def test_env_takes_a_word_after_its_operands_for_the_program(command: str, why: str) -> None:
+    message = f"`env` takes `{why}` for the program, as no option may come there, {STARTS_NOTHING}"
+    assert read(command.replace("SERVE", "vllm serve a/b")) == ([], [], [message])
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *(("env -u '' SERVE", ""), ("env --unset= SERVE", ""), ("env --uns '' SERVE", "")),
+        *(
+            ("env -u A=B SERVE", "A=B"),
+            ("env -uA=B SERVE", "A=B"),
+            ("env -iu =A SERVE", "=A"),
+            ("env --unset=A=B SERVE", "A=B"),
+        ),
+    ],
+)
+def test_env_that_cannot_unset_a_variable_starts_no_server(command: str, name: str) -> None:
+    assert read(command.replace("SERVE", "vllm serve a/b")) == (
+        [],
+        [],
+        [f"`env` cannot unset a variable with the name `{name}`, so nothing starts it; remove what comes before"],
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("env -u A0 SERVE", "env -C /0 SERVE", "env -0; SERVE", "env -0 x; SERVE", "env -i -- A=1 SERVE"),
+        *("env -u A -- SERVE", "env - A=1 SERVE", "env -- A=1 B=2 SERVE", "env -S 'A=1 SERVE'", "env A=-- SERVE"),
+    ],
+)
 def test_env_that_starts_its_program_starts_the_server(command: str) -> None:
     assert read(command.replace("SERVE", "vllm serve a/b")) == (["a/b"], [], [])
 
@@ -56,6 +96,9 @@ def test_env_that_starts_its_program_starts_the_server(command: str) -> None:
         ("false && vllm serve a/b", "the command after `false &&` never runs"),
         ("false && x && vllm serve a/b", "the command after `false &&` never runs"),
         ("true || vllm serve a/b", "the command after `true ||` never runs"),
+        ("trap '' TERM || vllm serve a/b", "the command after `trap ||` never runs"),
+        ("trap 'exit 1' INT TERM || x || vllm serve a/b", "the command after `trap ||` never runs"),
+        ("trap - TERM || vllm serve a/b", "the command after `trap ||` never runs"),
         (": || x || vllm serve a/b", "the command after `: ||` never runs"),
         ("set -e; false; vllm serve a/b", ENDS),
         ("set -e; true | false; vllm serve a/b", PIPELINE),
@@ -74,6 +117,7 @@ def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: st
 @pytest.mark.parametrize(
     "script",
     [
+        *("trap '' TERM && vllm serve a/b", "trap '' TERM; vllm serve a/b"),
         *("false || vllm serve a/b", "true && vllm serve a/b", "true || x && vllm serve a/b"),
         *("false && x || vllm serve a/b", "false; vllm serve a/b", "false & vllm serve a/b"),
         *("exit 1 | cat; vllm serve a/b", "[ -f x ] && exit 1; vllm serve a/b", "x || exit 1; vllm serve a/b"),

@@ -512,7 +512,7 @@ def test_options_of_a_shell_that_change_what_its_script_means_make_it_doubtful(s
         (["env", "--split-string=vllm serve m"], ["m"], {}),
         (["env", "--split", "vllm serve m"], ["m"], {}),
         (["/usr/bin/env", "-S-a x A='b \\'c' vllm", "serve", "m"], ["m"], {"A": "b 'c"}),
-        (["env", "A=$(TP)", "-S", 'vllm serve "${MODEL}-${A}" # x'], ["org/m-4"], {"A": "4"}),
+        (["env", "-S", 'A=$(TP) vllm serve "${MODEL}-b" # x'], ["org/m-b"], {"A": "4"}),
         (["env", "-S", 'vllm serve "a\\_b\'c"\\_d e\\t"#"f \\c g'], ["a b'c", "d", "e\t#f"], {}),
         (["env", "-S", 'vllm serve "a\\tb"\\nc'], ["a\tb\nc"], {}),
         (["env", "-S", "env -S 'vllm serve m'"], ["m"], {}),

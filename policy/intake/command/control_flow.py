@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.builtin_tables import TRAP_SIGNALS
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.script_variables import Chain, ScriptVariables, VariablesSnapshot
 from policy.messages import quoted
@@ -245,7 +246,10 @@ class ControlFlow(Struct):
             return f"the command after `{self.status_of} {joiner}` never runs"
         name = words[0]
         is_known = name in CERTAIN_STATUS and not (is_in_subshell or (is_redirected and name != "false"))
-        self.status = self.condition_status = CERTAIN_STATUS[name] is not is_negated if is_known else None
+        is_success = CERTAIN_STATUS[name] if is_known else None
+        if name == "trap" and not (is_in_subshell or is_redirected) and _sets_trap(words):
+            is_success = True
+        self.status = self.condition_status = None if is_success is None else is_success is not is_negated
         self.status_of = f"! {name}" if is_negated else name
         if is_in_subshell or self.is_conditional:
             return why
@@ -313,6 +317,12 @@ class ControlFlow(Struct):
         if self.variables.changed_after_function:
             for start, stop in self.bodies:
                 self.script.doubt_range(start, stop, FUNCTION_DOUBT)
+
+
+def _sets_trap(words: Sequence[str]) -> bool:
+    """Whether `trap` has an action and signals that every shell knows, so that it certainly succeeds."""
+    is_action = len(words) > 2 and type(words[1]) is str and (words[1] == "-" or words[1][:1] != "-")  # noqa: PLR2004  # with a signal
+    return is_action and TRAP_SIGNALS.issuperset(words[2:])
 
 
 def _names_program(words: Sequence[str]) -> bool:

@@ -48,8 +48,8 @@ IN_SINGLE: Final = re.compile(r"\\([\\'])")
 class EnvWords:
     """The words of a command that begins with `env`; ``at`` is the position of the next one to parse.
 
-    ``refuses``: whether an option makes `env` refuse to start a program. ``folder`` is the last working folder that it
-    changes to; empty if it changes to none. ``has_path``: whether the command gets a `PATH`.
+    ``refusal`` says why `env` certainly does not start the command; it is empty if it may. ``folder`` is the last
+    working folder that it changes to; empty if it changes to none. ``has_path``: whether the command gets a `PATH`.
     """
 
     def __init__(self, words: list[str], places: list[str], at: int, *, has_path: bool = True) -> None:
@@ -57,7 +57,7 @@ class EnvWords:
         self.places = places
         self.at = at
         self.splits = 0
-        self.refuses = False
+        self.refusal = ""
         self.folder = ""
         self.has_path = has_path
 
@@ -75,6 +75,7 @@ class EnvWords:
         Raises:
             ShellSyntaxError: the text of `-S` cannot be split, or is unknown.
         """
+        has_options = True  # until the first word that is none, `-` or `--`
         while self.at < len(self.words):
             word = self.words[self.at]
             assignment = ASSIGNMENT.match(word)
@@ -84,6 +85,7 @@ class EnvWords:
                 set_at[assignment.group(1)] = self.places[self.at]
                 self.has_path = bool(word[assignment.end() :]) if assignment.group(1) == PATH else self.has_path
                 self.at += 1
+                has_options = False
                 continue
             if not word.startswith("-"):
                 return
@@ -93,7 +95,9 @@ class EnvWords:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
             if option == "chdir":
                 self.folder = value or ""
-            self.refuses = self.refuses or _is_null(word)
+            if not self.refusal:
+                self.refusal = self._refusal(word, option, value, width, has_options=has_options)
+            has_options = has_options and word not in {"-", "--"}
             if _clears_environment(word) or (option == "unset" and value == PATH):
                 self.has_path = False
             if option == "unset" and value and (value in own or value in env):
@@ -107,6 +111,21 @@ class EnvWords:
                 self._split(value or "", width, {**env, **own}, budget)
             else:
                 self.at += width
+
+    def _refusal(self, word: str, option: str, value: str | None, width: int, *, has_options: bool) -> str:
+        """Why `env` does not start the command because of a word; empty if it may."""
+        if type(word) is not str:
+            return ""
+        if not has_options:
+            return f"`env` takes {quoted(word)} for the program, as no option may come there"
+        if _is_null(word):
+            return "`env` starts no program with its option `-0`"
+        if option != "unset" or (value and "=" not in value):
+            return ""
+        name = self.words[self.at + width - 1 : self.at + width]
+        if not name or type(name[0]) is not str:  # it has no value, or one that is not known
+            return ""
+        return f"`env` cannot unset a variable with the name {quoted(value)}"
 
     def _split(self, text: str, width: int, env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
         """Replace the option `-S` with the words of its text."""

@@ -198,7 +198,7 @@ class _ProgramWalk(Struct):
             self.has_path = options.has_path
             if options.folder:
                 self.folders.append(options.folder)
-            return not options.refuses, self._refused() if options.refuses else None
+            return not options.refusal, self._refused(options.refusal) if options.refusal else None
         while self.at < len(self.words) and (assignment := ASSIGNMENT.match(self.words[self.at])) is not None:
             word = self.words[self.at]
             self.own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
@@ -206,13 +206,12 @@ class _ProgramWalk(Struct):
             self.at += 1
         return True, None
 
-    def _refused(self) -> UnreadableCommand | None:
-        """Why nothing starts the server among the words after an `env` that refuses to start a program, if any."""
+    def _refused(self, why: str) -> UnreadableCommand | None:
+        """Why nothing starts the server among the words after an `env` that does not start them, if there is one."""
         rest, place = self.words[self.at :], "".join(self.places[self.at : self.at + 1])
         self.at = len(self.words)
         if not passes_server(rest) and STARTS_VLLM.search(" ".join(rest)) is None:
             return None
-        why = "`env` starts no program with its option `-0`"
         return UnreadableCommand(why, place, names_vllm=True, remedy=STARTS_NOTHING)
 
     def _pass_launcher(self, program: str, launcher: Launcher) -> _Passed:
