@@ -645,6 +645,19 @@ MANIFESTS: Final[dict[str, Family]] = {
     "health checks of one container": lambda size: manifest(
         {"script": "docker run " + "--health-cmd 'vllm serve m' " * (size // 30) + "alpine"}
     ),
+    "claims of many pods": lambda size: manifest(
+        {
+            "apiVersion": "example.com/v1",
+            "kind": "Pods",
+            "spec": {
+                "volumeClaimTemplates": [{"metadata": {"name": f"v{n}"}} for n in range(size // 60)],
+                **{
+                    f"t{n}": {"spec": {"containers": [engine(volumeMounts=[{"name": "v", "mountPath": "/x"}])]}}
+                    for n in range(min(size // 300, 500))
+                },
+            },
+        }
+    ),
     "containers of images in variables": lambda size: manifest(
         {"script": "".join(f"A{n}=$A{n + 1};" for n in range(size // 30)) + "vllm=1;" + "docker run $A1 x;" * 100}
     ),

@@ -1,14 +1,17 @@
 """The volumes of a pod that are empty when a container starts, so that they have no packages and no model.
 
 An `emptyDir` is not if another container mounts it and may write it: an init container before the start, or one that
-runs beside it.
+runs beside it. Neither is a volume with the name of a claim of the pod's controller, which takes precedence over it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 WRITABLE: Final = "emptyDir"
 MAX_WRITERS: Final = 2
@@ -31,13 +34,16 @@ class EmptyVolumes(Struct, frozen=True):
         return writers is not None and all(writer == container for writer in writers)
 
 
-def empty_volumes(pod: Any) -> EmptyVolumes:
-    """The empty volumes of a pod's spec, which may have any content."""
+def empty_volumes(pod: Any, claimed: Collection[str] = ()) -> EmptyVolumes:
+    """The empty volumes of a pod's spec, which may have any content.
+
+    ``claimed`` are the names of the claims of the pod's controller, which replace volumes of the same names.
+    """
     found: dict[str, list[object]] = {}
     writable: set[str] = set()
     for volume in _objects(pod, "volumes"):
         name = volume.get("name")
-        if isinstance(name, str) and not KINDS.isdisjoint(volume):
+        if isinstance(name, str) and name not in claimed and not KINDS.isdisjoint(volume):
             found[name] = []
             if WRITABLE in volume:
                 writable.add(name)
@@ -49,6 +55,13 @@ def empty_volumes(pod: Any) -> EmptyVolumes:
                 if len(found[name]) < MAX_WRITERS and writer not in found[name]:
                     found[name].append(writer)
     return EmptyVolumes(found)
+
+
+def claimed_volumes(controller: Any) -> frozenset[str]:
+    """The names of the volumes that a controller makes from its ``volumeClaimTemplates``, for each of its pods."""
+    found = (claim.get("metadata") for claim in _objects(controller, "volumeClaimTemplates"))
+    names = (metadata.get("name") for metadata in found if isinstance(metadata, dict))
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _objects(value: Any, key: str) -> list[dict[str, Any]]:

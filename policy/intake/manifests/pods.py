@@ -16,7 +16,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests.downward import downward_value, pod_template
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.empty_volumes import empty_volumes
+from policy.intake.manifests.empty_volumes import claimed_volumes, empty_volumes
 from policy.intake.manifests.hardware import container_signs, pod_signs
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
@@ -191,11 +191,23 @@ def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> list[str
     known = pod.reader.empty_volumes
     value, volumes = known.get(pod.pointer, (None, None))
     if volumes is None or value is not pod.value:
-        volumes = empty_volumes(pod.value)
+        volumes = empty_volumes(pod.value, _claimed(pod))
         known[pod.pointer] = (pod.value, volumes)
     name = container.get("name").value
     named = [mount for mount in mounts if isinstance(mount, dict) and isinstance(mount.get("name"), str)]
     return mount_paths([mount for mount in named if volumes.is_empty(mount["name"], name)], "mountPath")
+
+
+def _claimed(pod: ManifestNode) -> frozenset[str]:
+    """The volumes that the controller of a pod's template claims, as StatefulSet does; read once for all its pods."""
+    template = pod.parent
+    controller = None if template is None or template.parent is None else template.parent.value
+    if not isinstance(controller, dict) or "volumeClaimTemplates" not in controller:
+        return frozenset()
+    known = pod.reader.claimed_volumes
+    if id(controller) not in known:
+        known[id(controller)] = (controller, claimed_volumes(controller))
+    return known[id(controller)][1]
 
 
 def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:

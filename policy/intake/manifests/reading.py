@@ -98,6 +98,8 @@ class ManifestReader:
         """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
         self.empty_volumes: dict[str, tuple[Any, EmptyVolumes]] = {}
+        self.claimed_volumes: dict[int, tuple[Any, frozenset[str]]] = {}
+        """The volumes that each controller claims, by its identity, with the controller itself."""
         self.hardware: dict[str, list[HardwareSign]] = {}
         """The signs of hardware in each pod, by its pointer."""
         self.parsed: dict[str, Any] = {}

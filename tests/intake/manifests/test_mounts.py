@@ -349,6 +349,48 @@ def test_only_an_empty_dir_can_be_filled(ask: Asking, kind: str, is_empty: bool)
     assert (warnings(ask, document) == []) is is_empty
 
 
+CLAIM = {"metadata": {"name": "v"}, "spec": {}}
+
+
+def controlled(kind: str, spec: dict[str, Any], claims: object) -> dict[str, Any]:
+    template = {"metadata": {}, "spec": spec}
+    if kind == "StatefulSet":
+        return {"apiVersion": "apps/v1", "kind": kind, "spec": {"template": template, "volumeClaimTemplates": claims}}
+    if kind == "CloneSet":
+        inner = {"template": template, "volumeClaimTemplates": claims}
+        return {"apiVersion": "apps.kruise.io/v1alpha1", "kind": kind, "spec": inner}
+    group = {"workerTemplate": template, "volumeClaimTemplates": claims}
+    if kind == "LeaderWorkerSet":
+        return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": kind, "spec": {"leaderWorkerTemplate": group}}
+    roles = [{"name": "r", "spec": {"leaderWorkerTemplate": group}}]
+    return {"apiVersion": "disaggregatedset.x-k8s.io/v1", "kind": kind, "spec": {"roles": roles}}
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet", "DisaggregatedSet", "CloneSet"])
+@pytest.mark.parametrize("is_model", [False, True])
+@pytest.mark.parametrize(
+    ("claims", "is_filled"),
+    [
+        ([CLAIM], True),
+        ([1, {"metadata": 1}, {"metadata": {"name": 1}}, CLAIM], True),
+        *((claims, False) for claims in ([{"metadata": {"name": "w"}}], [], None, "v", {"metadata": {"name": "v"}})),
+    ],
+)
+def test_a_claim_takes_precedence_over_a_volume_of_its_name(
+    ask: Asking,
+    kind: str,
+    is_model: bool,  # noqa: FBT001  # a table's value
+    claims: object,
+    is_filled: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    fields: dict[str, Any] = {"workingDir": "/data"} if is_model else {"env": [{"name": "HOME", "value": "/data"}]}
+    spec = pod("/data", command=SERVED if is_model else SERVE, **fields)["spec"]
+    spec["volumes"] = [{"name": "v", "emptyDir": {}}]
+    expected = (folder_warning("/data") if is_model else mount_warning("/data")) if is_filled else []
+    found = (model_warnings if is_model else warnings)(ask, controlled(kind, spec, claims))
+    assert [each for each in found if "mount" in each] == expected
+
+
 @pytest.mark.parametrize(
     ("mount", "command", "env"),
     [
