@@ -1,7 +1,8 @@
 """The volumes of a pod that are empty when a container starts, so that they have no packages and no model.
 
 An `emptyDir` is not if another container mounts it and may write it: an init container before the start, or one that
-runs beside it. Neither is a volume with the name of a claim of the pod's controller, which takes precedence over it.
+runs beside it. Neither is a volume with the name of a claim of the pod's controller, which takes precedence over it,
+nor one with files whose paths the manifest puts into folders.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 WRITABLE: Final = "emptyDir"
+PROJECTED: Final = "projected"
 MAX_WRITERS: Final = 2
 """How many containers that may fill a volume are kept; of two, one is another than the engine's."""
-KINDS: Final = frozenset({WRITABLE, "secret", "downwardAPI", "serviceAccountToken"})
-"""The kinds of volumes that have no Python packages when the pod starts."""
+FILES: Final = frozenset({"secret", "downwardAPI", "serviceAccountToken"})
+"""The volumes, and the sources of projected ones, that have files but no folders, unless a path states one."""
 
 
 class EmptyVolumes(Struct, frozen=True):
@@ -43,7 +45,7 @@ def empty_volumes(pod: Any, claimed: Collection[str] = ()) -> EmptyVolumes:
     writable: set[str] = set()
     for volume in _objects(pod, "volumes"):
         name = volume.get("name")
-        if isinstance(name, str) and name not in claimed and not KINDS.isdisjoint(volume):
+        if isinstance(name, str) and name not in claimed and _is_empty(volume):
             found[name] = []
             if WRITABLE in volume:
                 writable.add(name)
@@ -62,6 +64,30 @@ def claimed_volumes(controller: Any) -> frozenset[str]:
     found = (claim.get("metadata") for claim in _objects(controller, "volumeClaimTemplates"))
     names = (metadata.get("name") for metadata in found if isinstance(metadata, dict))
     return frozenset(name for name in names if isinstance(name, str))
+
+
+def _is_empty(volume: dict[str, Any]) -> bool:
+    """Whether a volume has no folders when the pod starts; fields that are null count as absent, as in Kubernetes."""
+    kinds = [kind for kind, source in volume.items() if kind != "name" and source is not None]
+    if WRITABLE in volume:
+        return kinds in ([], [WRITABLE])
+    if kinds == [PROJECTED]:
+        sources = volume[PROJECTED].get("sources") if isinstance(volume[PROJECTED], dict) else None
+        return isinstance(sources, list) and all(isinstance(each, dict) and _has_files(each) for each in sources)
+    return len(kinds) == 1 and _has_files(volume)
+
+
+def _has_files(sources: dict[str, Any]) -> bool:
+    """Whether sources have only files whose paths have no folders; the keys of a Secret cannot have one."""
+    for kind, source in sources.items():
+        if kind == "name" or source is None:
+            continue
+        if kind not in FILES or not isinstance(source, dict):
+            return False
+        paths = [source.get("path"), *(item.get("path") for item in _objects(source, "items"))]
+        if any(isinstance(path, str) and "/" in path for path in paths):
+            return False
+    return True
 
 
 def _objects(value: Any, key: str) -> list[dict[str, Any]]:

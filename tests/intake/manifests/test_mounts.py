@@ -391,6 +391,45 @@ def test_a_claim_takes_precedence_over_a_volume_of_its_name(
     assert [each for each in found if "mount" in each] == expected
 
 
+FOLDER = ".local/lib/python3.12/site-packages/x.pth"
+
+
+@pytest.mark.parametrize(
+    ("volume", "is_empty"),
+    [
+        *(({kind: {"items": [{"key": "k", "path": "x.pth"}]}}, True) for kind in ("secret", "downwardAPI")),
+        *(({kind: {"items": [{"path": "a"}, {"path": FOLDER}]}}, False) for kind in ("secret", "downwardAPI")),
+        *(({kind: {"items": items}}, True) for kind in ("secret", "downwardAPI") for items in ([], None, [1, {}])),
+        ({"projected": {"sources": [{"secret": {"name": "s"}}, {"serviceAccountToken": {"path": "token"}}]}}, True),
+        ({"projected": {"sources": [{"downwardAPI": {"items": [{"path": "labels"}]}}]}}, True),
+        ({"projected": {"sources": [{"secret": {}}, {"secret": {"items": [{"key": "k", "path": FOLDER}]}}]}}, False),
+        ({"projected": {"sources": [{"downwardAPI": {"items": [{"path": FOLDER}]}}]}}, False),
+        ({"projected": {"sources": [{"serviceAccountToken": {"path": FOLDER}}]}}, False),
+        ({"projected": {"sources": [{"secret": {}}, {"configMap": {"items": [{"path": FOLDER}]}}]}}, False),
+        ({"projected": {"sources": [{"clusterTrustBundle": {"path": FOLDER}}]}}, False),
+        ({"projected": {"sources": [{"secret": {"name": "s"}, "clusterTrustBundle": {"path": FOLDER}}]}}, False),
+        *(({"projected": value}, False) for value in ({}, 1, {"sources": [1]}, {"sources": [{"secret": 1}]})),
+        *(({"emptyDir": value}, True) for value in ({}, None, {"medium": "Memory"})),
+        *(({kind: None, "persistentVolumeClaim": {}}, False) for kind in ("emptyDir", "secret", "projected")),
+        *(({kind: {}, "persistentVolumeClaim": None}, True) for kind in ("emptyDir", "secret")),
+        *(({kind: {}, "hostPath": {"path": "/"}}, False) for kind in ("emptyDir", "secret")),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("is_model", [False, True])
+def test_a_volume_of_files_is_empty_if_no_path_has_a_folder(
+    ask: Asking,
+    volume: dict[str, Any],
+    is_empty: bool,  # noqa: FBT001  # a table's value
+    is_model: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    fields: dict[str, Any] = {"workingDir": "/data"} if is_model else {"env": [{"name": "HOME", "value": "/data"}]}
+    document = pod("/data", command=SERVED if is_model else SERVE, **fields)
+    document["spec"]["volumes"] = [{"name": "v", **volume}]
+    expected = folder_warning("/data") if is_model else mount_warning("/data")
+    assert (model_warnings if is_model else warnings)(ask, document) == ([] if is_empty else expected)
+
+
 @pytest.mark.parametrize(
     ("mount", "command", "env"),
     [
