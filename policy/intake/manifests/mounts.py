@@ -55,8 +55,9 @@ class Mounts:
 
     def __init__(self, paths: Iterable[str] = (), empty: Iterable[str] = ()) -> None:
         self._count = Counter(map(absolute, paths))
-        self._empty = frozenset(map(absolute, empty))
-        """The mount points whose volumes are empty at the start, and have no packages."""
+        count = Counter(map(absolute, empty))
+        self._empty = frozenset(path for path in count if count[path] == self._count[path])
+        """The mount points whose volumes are all empty at the start, and have no packages."""
         self.hidden = ""
         """What has further mounts, which the manifest does not show; empty if nothing has."""
 
@@ -71,7 +72,8 @@ class Mounts:
         for part in parts:
             for path, count in part._count.items():  # noqa: SLF001  # of the same class
                 union._count[path] = max(union._count[path], count)
-        union._empty = frozenset().union(*(part._empty for part in parts))  # noqa: SLF001  # of the same class
+        filled = {path for part in parts for path in part._count.keys() - part._empty}  # noqa: SLF001  # of the same class
+        union._empty = frozenset().union(*(part._empty for part in parts)) - filled  # noqa: SLF001  # of the same class
         union.hidden = next((part.hidden for part in parts if part.hidden), "")
         return union
 

@@ -430,6 +430,23 @@ def test_a_volume_of_files_is_empty_if_no_path_has_a_folder(
     assert (model_warnings if is_model else warnings)(ask, document) == ([] if is_empty else expected)
 
 
+@pytest.mark.parametrize("other", ["/data", "/data/", "//data", "data", "/x/../data", "/data/."])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_an_empty_volume_and_another_one_at_the_same_path_are_not_empty(
+    ask: Asking,
+    other: str,
+    is_first: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    document = pod("/data", command=SERVE, env=[{"name": "HOME", "value": "/data"}])
+    spec = document["spec"]
+    spec["volumes"] += [{"name": name, "emptyDir": {}} for name in ("w", "x")]
+    mounts = [{"name": "v", "mountPath": other}, {"name": "w", "mountPath": "/data"}]
+    spec["containers"][0]["volumeMounts"] = mounts[::-1] if is_first else mounts
+    assert warnings(ask, document) == mount_warning("/data")
+    mounts[0]["name"] = "x"
+    assert warnings(ask, document) == []
+
+
 @pytest.mark.parametrize(
     ("mount", "command", "env"),
     [
