@@ -633,7 +633,7 @@ MANIFESTS: Final[dict[str, Family]] = {
         )
     ),
     "hooks that start vLLM": lambda size: manifest(
-        {"services": {"a" * (size // 9): {"image": "x", "post_start": [{"command": "vllm serve m"}] * (size // 40)}}}
+        {"services": {"a" * (size // 4): {"image": "x", "post_start": [{"command": "vllm serve m"}] * (size // 40)}}}
     ),
     "commands beside that of a service": lambda size: manifest(
         {

@@ -23,9 +23,10 @@ SHELL: Final = ("sh", "-c")
 
 
 def read_service_hooks(service: ComposeService, draft: EngineDraft) -> None:
-    """Add the hooks and the health check of a service that start vLLM.
+    """Add the hooks and the health check of a service that start vLLM, of several the first of each kind.
 
-    A ``post_start`` that is not read is a note on the service, if it is an engine.
+    The path of each has the service's name, however long that is. A ``post_start`` that is not read is a note on the
+    service, if it is an engine.
     """
     for name in HOOKS:
         for node in service.each(name):
@@ -34,6 +35,8 @@ def read_service_hooks(service: ComposeService, draft: EngineDraft) -> None:
                 words = _words(hook.get("command") if isinstance(hook, dict) else None)
                 at = node.below([place]) if isinstance(node.value, list) else node
                 found = Hook.IS_UNREAD if words is None else read_hook(at, name, words, draft)
+                if found is Hook.STARTS_VLLM:
+                    break
                 if found is Hook.IS_UNREAD and name == AFTER_START:
                     draft.note(BESIDE.format(f"`{name}`"))
     check = service.nearest("healthcheck")

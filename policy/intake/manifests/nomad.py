@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import accelerator_signs, runtime_signs
-from policy.intake.manifests.hooks import read_hook
+from policy.intake.manifests.hooks import Hook, read_hook
 from policy.intake.manifests.mounts import Mounts
 
 if TYPE_CHECKING:
@@ -79,7 +79,10 @@ def _read_task(task: ManifestNode) -> None:
 
 
 def _read_hooks(task: ManifestNode, draft: EngineDraft) -> None:
-    """Add the scripts of the templates, and of the checks of the services, of a task or group that start vLLM."""
+    """Add the first script that starts vLLM, of the templates and of the services' checks of a task or group.
+
+    The path of each has the names of the group and the task, however long they are.
+    """
     scripts = [(item.get("ChangeScript"), "ChangeScript") for item in task.get("Templates").items()]
     for service in task.get("Services").items():
         scripts += [(check, "Checks") for check in service.get("Checks").items()]
@@ -87,7 +90,9 @@ def _read_hooks(task: ManifestNode, draft: EngineDraft) -> None:
         value = script.value if isinstance(script.value, dict) else {}
         words = [value.get("Command"), *(value["Args"] if isinstance(value.get("Args"), list) else [])]
         if all(isinstance(word, str) for word in words):
-            read_hook(script, name, [Unknown(word) if REFERENCE in word else word for word in words], draft)
+            known = [Unknown(word) if REFERENCE in word else word for word in words]
+            if read_hook(script, name, known, draft) is Hook.STARTS_VLLM:
+                return
 
 
 def _add(draft: EngineDraft, word: ManifestNode, place: str) -> None:

@@ -170,6 +170,7 @@ def test_hooks_are_read_in_other_kinds(document: dict[str, Any], path: str) -> N
 
 COMPOSE: list[tuple[dict[str, Any], str, str]] = [
     ({"post_start": [{"command": "vllm serve a/b"}]}, "post_start[0]", "post_start"),
+    ({"post_start": [{"command": "vllm serve a/b"}] * 3}, "post_start[0]", "post_start"),
     ({"post_start": [{"command": "sleep 1"}, {"command": ["vllm", "serve", "a/b"]}]}, "post_start[1]", "post_start"),
     ({"pre_stop": [{"command": ["sh", "-c", "vllm serve $$M &"]}]}, "pre_stop[0]", "pre_stop"),
     ({"healthcheck": {"test": "vllm serve a/b &"}}, "healthcheck", "healthcheck"),
