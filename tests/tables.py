@@ -20,8 +20,9 @@ def table(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Call the test for each row, as ``pytest.mark.parametrize`` does, but report all rows as one test.
 
-    pytest and xdist take about 1.5 ms for a test, longer than most checks of a row. All rows are called, also after one
-    that fails. They share the test's fixtures, so use it only if a row leaves those as they are.
+    pytest and xdist take longer for a test than most checks of a row: 1,882 tests of the intake took 16.5 s of
+    processor time, and 9.0 s as 438 tests with tables. All rows are called, also after one that fails. They share the
+    test's fixtures, so use it only if a row leaves those as they are.
     """
     parameters = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     found = [row if hasattr(row, "marks") else pytest.param(*((row,) if len(parameters) == 1 else row)) for row in rows]
