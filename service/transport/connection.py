@@ -82,7 +82,7 @@ class Connection(HttpToolsProtocol):
         self.headers = []
         self.since = 0.0
         self.idle_since: float | None = None
-        """When its last request was answered; ``None`` while one is received or answered, and before the first."""
+        """When its last request was answered; ``None`` if data arrived since, and before the first answer."""
         self.unread = 0
         """Bytes of headers, or after a body, that the parser may hold."""
         self.held = b""
@@ -200,8 +200,8 @@ class Connection(HttpToolsProtocol):
         """Close if no request is in progress; one in progress has the shutdown timeout like all others."""
         if self.transport.is_closing():
             return
-        is_idle = not self.held and (self.idle_since is not None or (self.is_waiting and not self.unread))
-        if is_idle and not self._has_unread():
+        is_idle = self.idle_since is not None or (self.is_waiting and not self.unread)
+        if is_idle and not self.held and not self.receives_head and not self._has_unread():
             self.transport.close()
         else:
             self.loop.call_later(SCAN_INTERVAL, self._close_idle)
@@ -216,6 +216,16 @@ class Connection(HttpToolsProtocol):
     def is_waiting(self) -> bool:
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def receives_head(self) -> bool:
+        """Whether it has part of the headers of a further request, which may have come with the one before."""
+        return self.cycle is not None and self.scope is not self.cycle.scope
+
+    @property
+    def awaits_rest(self) -> bool:
+        """Whether no request is being answered, and the last one, or a further one, has not wholly arrived."""
+        return self.is_waiting and (self.idle_since is None or self.receives_head or self.cycle.more_body)
 
     @property
     def waits_since(self) -> float:

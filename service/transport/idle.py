@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from service.transport.connection import Connection
 
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 
 class IdleReaper:
-    """Closes connections that send no complete request headers, or read nothing of their response, for too long.
+    """Closes connections that do not send the whole of a request, or read nothing of their response, for too long.
 
-    Those that are idle after a request have longer, the server's keep-alive timeout.
+    Those that are idle after a whole request have longer, the server's keep-alive timeout.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._waiting: dict[Connection, float] = {}
-        """Since when each connection has been waiting for its first request."""
+        self._waiting: dict[Connection, tuple[RequestResponseCycle, float]] = {}
+        """The last request of each connection that waits for the rest of that or a further one, and since when."""
         self._unread: dict[Connection, tuple[int, float]] = {}
         """The unsent bytes of each connection, and when their number last decreased."""
 
@@ -28,11 +32,11 @@ class IdleReaper:
             if idle_since is not None and now - idle_since > connection.timeout_keep_alive:
                 connection.transport.close()
         self._waiting = {
-            connection: self._waiting.get(connection, now)
+            connection: self._waiting_since(connection, now)
             for connection in Connection.open_connections
-            if connection.is_waiting and connection.idle_since is None
+            if connection.awaits_rest
         }
-        for connection, since in self._waiting.items():
+        for connection, (_, since) in self._waiting.items():
             if now - since > self._seconds:
                 connection.transport.close()
         left = {connection: connection.transport.get_write_buffer_size() for connection in Connection.open_connections}
@@ -42,6 +46,10 @@ class IdleReaper:
         for connection, (_, since) in self._unread.items():
             if now - since > self._seconds:
                 connection.transport.abort()
+
+    def _waiting_since(self, connection: Connection, now: float) -> tuple[RequestResponseCycle, float]:
+        last, since = self._waiting.get(connection, (connection.cycle, now))
+        return connection.cycle, since if last is connection.cycle else now
 
     def _unread_since(self, connection: Connection, size: int, now: float) -> tuple[int, float]:
         before, since = self._unread.get(connection, (size, now))

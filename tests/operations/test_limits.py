@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from api.conftest import PATIENCE
 
+from service.run import KEEP_ALIVE
+
 from .conftest import QWEN, until
 
 if TYPE_CHECKING:
@@ -182,16 +184,20 @@ def test_waiting_connections_are_closed_for_those_with_a_request(serve: Callable
 
 
 @pytest.mark.slow
-def test_connections_without_a_request_are_closed(serve: Callable[..., Any]) -> None:
+def test_connections_without_a_whole_request_are_closed(serve: Callable[..., Any]) -> None:
+    whole, part = (
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+    )
+    answered = {b"": 0, part: 0, whole + part: 1, whole * 3 + part: 3, post("/nowhere", b"{", 100): 1}
     with serve(BODY_TIMEOUT="1") as service, service.client() as client, ExitStack() as stack:
-        silent = {
-            sent: stack.enter_context(connected(service))
-            for sent in (b"", b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-        }
+        silent = {sent: stack.enter_context(connected(service)) for sent in answered}
         for sent, connection in silent.items():
+            connection.settimeout(KEEP_ALIVE / 2)  # an idle connection is not closed by then
             connection.sendall(sent)
         until(lambda: client.get("/livez").text == "ok\n")
-        assert {sent: everything(connection) for sent, connection in silent.items()} == dict.fromkeys(silent, b"")
+        found = {sent: everything(connection).count(b"HTTP/1.1 ") for sent, connection in silent.items()}
+        assert found == answered
         assert client.post("/v1/decisions", json=QWEN).status_code == 200
 
 
