@@ -658,6 +658,18 @@ MANIFESTS: Final[dict[str, Family]] = {
             },
         }
     ),
+    "models that are mounted in many containers": lambda size: manifest(
+        {
+            "apiVersion": "serving.kserve.io/v1beta1",
+            "kind": "InferenceService",
+            "spec": {
+                "predictor": {
+                    "storageUris": [{"uri": "pvc://a", "mountPath": f"/v{n}"} for n in range(size // 100)],
+                    "containers": [engine(name=f"c{n}") for n in range(min(size // 400, 500))],
+                }
+            },
+        }
+    ),
     "containers of images in variables": lambda size: manifest(
         {"script": "".join(f"A{n}=$A{n + 1};" for n in range(size // 30)) + "vllm=1;" + "docker run $A1 x;" * 100}
     ),

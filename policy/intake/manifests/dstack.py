@@ -70,7 +70,8 @@ def read_run(document: ManifestNode) -> None:
     cluster = _cluster(nodes, gpus)
     for run, own in zip(runs, gpus, strict=True):
         sizes = cluster if is_task else _cluster([1], [own])  # each replica of a service is a cluster of its own
-        if run is document or run.reader.may_copy_values(run, document.get("env").value, document.get("volumes").value):
+        shared = [document.get(field).value for field in ("env", "volumes", "files")]
+        if run is document or run.reader.may_copy_values(run, *shared):
             _read_group(run, document, sizes | {NODE_GPUS: _text(own)})
 
 
@@ -81,7 +82,9 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
     draft.env = {**dict.fromkeys(UNKNOWN), **cluster}
     _add_variables(draft, document.get("env"))
     _add_command(draft, run, document)
-    draft.mounts = Mounts(filter(None, map(_mount_path, document.get("volumes").items())))
+    volumes = map(_mount_path, document.get("volumes").items())
+    files = [path for path in map(_mount_path, document.get("files").items()) if path and path.startswith(("/", "~"))]
+    draft.mounts = Mounts([*filter(None, volumes), *files])
     draft.hardware += _gpu_signs(run) or _gpu_signs(document)
     draft.folder = document.get("working_dir").text() or ""
     if draft.starts_vllm():
@@ -125,7 +128,7 @@ def _add_variables(draft: EngineDraft, env: ManifestNode) -> None:
 
 
 def _mount_path(volume: ManifestNode) -> str | None:
-    """The path at which a volume is mounted: ``name:path``, ``path on the instance:path``, or a mapping."""
+    """The path of a volume or a file in the container: ``name:path``, ``path on the instance:path``, or a mapping."""
     if isinstance(volume.value, str):
         return volume.value.rpartition(":")[2]
     return volume.get("path").text()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policy.intake.manifests.hardware import component_signs
+from policy.intake.manifests.mounts import mount_paths
 from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
 from policy.messages import quoted
 
@@ -37,7 +38,11 @@ def read_component(document: ManifestNode) -> None:
 def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
     pod = service.get("extraPodSpec")
     if pod.get("mainContainer").is_object():
-        draft = read_container(pod.get("mainContainer"), pod)
+        mounts = [
+            *mount_paths(service.get("volumeMounts").value, "mountPoint"),
+            *mount_paths([service.get("pvc").value], "mountPoint"),  # of earlier releases
+        ]
+        draft = read_container(pod.get("mainContainer"), pod, mounts)
         draft.hardware += component_signs(service.get("resources").value)
         own = draft.env
         draft.env = {}
@@ -54,8 +59,9 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
 
 def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
     pod = component.get("podTemplate", "spec")
+    mounts = mount_paths([component.get("compilationCache").value], "mountPath")
     for container in pod_containers(pod):
-        draft = read_container(container, pod)
+        draft = read_container(container, pod, mounts)
         own = draft.env
         draft.env = {}
         read_shared_env(graph.get("env"), draft)

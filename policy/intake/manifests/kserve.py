@@ -11,12 +11,14 @@ for the web server are left out.
 from __future__ import annotations
 
 import re
+from posixpath import commonpath
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.hardware import pod_signs
+from policy.intake.manifests.mounts import absolute
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
@@ -60,6 +62,9 @@ SIZE_VARIABLES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorPar
 """The variables that KServe sets in a predictor with workers, and their fields of ``workerSpec``."""
 NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 """The variables that KServe computes from the sizes and the requested GPUs."""
+CLAIM: Final = "pvc://"
+STORED_IN: Final = ("kserve-container", "worker-container", "transformer-container")
+"""The containers in which KServe mounts ``storageUris``; it does so in no other container of the pod."""
 MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 FORMAT_FIELDS: Final = (
@@ -120,11 +125,13 @@ def read_inference_service(document: ManifestNode) -> None:
     If there is a model, a worker without a command gets the runtime's.
     """
     for part in ("predictor", "transformer", "explainer"):
-        read_pod(document.get("spec", part))
+        component = document.get("spec", part)
+        read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
     model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
+    mounts = dict.fromkeys(STORED_IN, _storage_mounts(document.get("spec", "predictor")))
     runtime = model.reader.runtime(model.get("runtime").text()) if model.is_object() else None
     added = _worker_variables(workers, runtime) if workers.is_object() else {}
-    read_pod(workers, added, by_image=not model.is_object())
+    read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
     if model.is_object():
         _read_model(document, model, (model.get("modelFormat", "name").text() or "").lower(), runtime, added)
         return
@@ -133,6 +140,19 @@ def read_inference_service(document: ManifestNode) -> None:
         if model.is_object():
             runtime = model.reader.runtime(model.get("runtime").text())
             _read_model(document, model, name, runtime, added)
+
+
+def _storage_mounts(component: ManifestNode) -> list[str]:
+    """The paths at which KServe mounts the ``storageUris`` of a component.
+
+    Each claim is a volume. The others are in one volume, at the folder above all of them.
+    """
+    claims: list[str] = []
+    others: list[str] = []
+    for item in component.get("storageUris").items():
+        path = absolute(item.get("mountPath").text() or MODEL_PATH)
+        (claims if (item.get("uri").text() or "").startswith(CLAIM) else others).append(path)
+    return [*claims, *dict.fromkeys([*others, *([commonpath(others)] if others else [])])]
 
 
 def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> dict[str, str | None]:
@@ -161,7 +181,7 @@ def _read_model(
     name = model.get("runtime").text()
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not _is_shipped(name, wanted)
-    draft = read_container(model)
+    draft = read_container(model, mounts=_storage_mounts(document.get("spec", "predictor")))
     own = EngineDraft(model)
     own.has_default_image = True
     if base is not None:

@@ -59,8 +59,11 @@ def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:
     draft.image = worker.get("image").text()
     draft.hardware += container_signs(worker)
     uri = backend.get("modelURI").text() or ""
-    folder = f"{_cache_path(backend.get('cacheURI').text() or '')}/{_folder_of(uri)}"
+    cache = _cache_path(backend.get("cacheURI").text() or "")
+    folder = f"{cache}/{_folder_of(uri)}"
     draft.add(ADDED, "python3", "-m", MODULE, "--model", folder)
+    if cache:
+        draft.mounts.add(cache)
     storage.mount(draft, uri, folder)
     for name, value in sorted(worker.get("config").fields(), key=lambda field: field[0]):
         text = value.scalar()

@@ -60,7 +60,7 @@ def read_model(document: ManifestNode) -> None:
         path, content = file.get("path").text(), file.get("content").text()
         if path and content is not None:
             draft.files[path] = content
-    draft.mounts = Mounts(draft.files)
+    draft.mounts |= Mounts(draft.files)
     profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
     draft.hardware += profile_signs(profile, "resourceProfile")
     draft.finish()

@@ -243,4 +243,6 @@ def _add_adapters(draft: EngineDraft, lora: ManifestNode, user: list[str]) -> No
         if name is None:
             draft.note(f"an adapter without a name at {quoted(adapter.path)} is left out")
         else:
-            draft.add(adapter.path, encode({"name": name, "path": f"/mnt/lora/{name}"}).decode())
+            path = f"/mnt/lora/{name}"
+            draft.add(adapter.path, encode({"name": name, "path": path}).decode())
+            draft.mounts.add(path)

@@ -68,7 +68,10 @@ def _read_container(container: ManifestNode, role: ManifestNode, document: Manif
         _add_model(draft, document.get("modelArtifacts"), flag=command == "imageDefault")
         _add_parallelism(draft, role.get("parallelism"))
         draft.add_list(container.get("args"), "args")
-    _add_env(draft, role, document, mounted=container.get("mountModelVolume").flag())
+    is_mounted = container.get("mountModelVolume").flag()
+    if is_mounted:
+        draft.mounts.add(_mount_path(document.get("modelArtifacts")))
+    _add_env(draft, role, document, mounted=is_mounted)
     if draft.starts_vllm() or command == "vllmServe":
         draft.finish()
 
@@ -76,7 +79,7 @@ def _read_container(container: ManifestNode, role: ManifestNode, document: Manif
 def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> None:
     name = artifacts.get("name").text() or ""
     uri = artifacts.get("uri").text() or f"hf://{NAME_TEMPLATE}"
-    mounted = artifacts.get("mountPath").text() or "/model-cache"
+    mounted = _mount_path(artifacts)
     if max(map(len, (uri, name, mounted))) > MAX_URI or len(uri) + uri.count(NAME_TEMPLATE) * len(name) > MAX_URI:
         artifacts.fault(f"expected a model with a name, URI and path of at most {MAX_URI} characters")
         return
@@ -99,6 +102,11 @@ def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> No
     )
 
 
+def _mount_path(artifacts: ManifestNode) -> str:
+    """The path at which the chart mounts the model's volume."""
+    return artifacts.get("mountPath").text() or "/model-cache"
+
+
 def _sizes(parallelism: ManifestNode) -> tuple[int, int, int]:
     """The tensor, data and local data sizes; each defaults to 1, as in the chart."""
     tensor, data, local = (parallelism.get(name).count() or 1 for name in ("tensor", "data", "dataLocal"))
@@ -117,7 +125,7 @@ def _add_env(draft: EngineDraft, role: ManifestNode, document: ManifestNode, *, 
     draft.env |= {"DP_SIZE": str(data), "TP_SIZE": str(tensor), "DP_SIZE_LOCAL": str(local)}
     artifacts = document.get("modelArtifacts")
     if mounted and (artifacts.get("uri").text() or "hf://").startswith("hf://"):
-        draft.env["HF_HOME"] = artifacts.get("mountPath").text() or "/model-cache"
+        draft.env["HF_HOME"] = _mount_path(artifacts)
     if artifacts.get("authSecretName").text():
         draft.env["HF_TOKEN"] = None
     kind = role.get("accelerator", "type").text() or document.get("accelerator", "type").text() or ""

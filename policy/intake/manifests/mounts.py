@@ -77,6 +77,13 @@ class Mounts:
         union.hidden = next((part.hidden for part in parts if part.hidden), "")
         return union
 
+    def add(self, path: str) -> None:
+        """Add a mount point whose volume is not empty; one that is there counts once."""
+        found = absolute(path)
+        self._count[found] = self._count[found] or 1
+        if found in self._empty:
+            self._empty -= {found}
+
     def filled(self, folder: str) -> tuple[str, ...]:
         """The mount points that may have a model; not those at or above a working folder whose volumes are empty."""
         above = set(_ancestry(folder)) if isabs(folder) else set()

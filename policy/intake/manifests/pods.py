@@ -25,7 +25,7 @@ from policy.messages import quoted
 from policy.pointer import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policy.errors import RequestFault
     from policy.intake.manifests.reading import ManifestNode
@@ -34,18 +34,27 @@ GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
 
 
-def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, by_image: bool = True) -> None:
+def read_pod(
+    pod: ManifestNode,
+    added: dict[str, str | None] | None = None,
+    *,
+    by_image: bool = True,
+    mounts: Mapping[str, Sequence[str]] | None = None,
+) -> None:
     """Read the containers of a pod's spec that start vLLM; ``added`` has variables that the controller sets in each.
 
     With ``by_image`` a container without a command runs its image's entry point. Beside an engine, a container that
-    cannot be read is an engine with its faults.
+    cannot be read is an engine with its faults. ``mounts`` has the paths at which the controller mounts volumes in
+    containers of some names.
     """
     reader = pod.reader
     count = len(reader.containers)
     unread: list[tuple[ManifestNode, list[RequestFault]]] = []
     for container in pod_containers(pod):
         with reader.separate() as faults:
-            read_pod_container(container, pod, added, by_image=by_image)
+            name = container.get("name").value
+            paths = mounts.get(name, ()) if mounts and isinstance(name, str) else ()
+            read_pod_container(container, pod, added, by_image=by_image, mounts=paths)
         if faults:
             unread.append((container, faults))
     if not unread:
@@ -59,10 +68,15 @@ def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, b
 
 
 def read_pod_container(
-    container: ManifestNode, pod: ManifestNode, added: dict[str, str | None] | None = None, *, by_image: bool = True
+    container: ManifestNode,
+    pod: ManifestNode,
+    added: dict[str, str | None] | None = None,
+    *,
+    by_image: bool = True,
+    mounts: Sequence[str] = (),
 ) -> None:
     """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
-    draft = read_container(container, pod)
+    draft = read_container(container, pod, mounts)
     draft.env = {**draft.env, **(added or {})}
     if draft.starts_vllm(by_image=by_image):
         draft.finish()
@@ -76,8 +90,8 @@ def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:
             yield container
 
 
-def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> EngineDraft:
-    """Read a container; ``pod`` has the volumes that it mounts."""
+def read_container(container: ManifestNode, pod: ManifestNode | None = None, mounts: Sequence[str] = ()) -> EngineDraft:
+    """Read a container; ``pod`` has the volumes that it mounts, and ``mounts`` the paths of its controller's."""
     draft = EngineDraft(container)
     draft.add_list(container.get("command"), "command")
     draft.has_command = bool(draft.words)
@@ -87,7 +101,8 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
     read_env(container.get("env"), draft)
     read_hooks(container, draft)
     volume_mounts = container.get("volumeMounts").value
-    draft.mounts = Mounts(mount_paths(volume_mounts, "mountPath"), _empty_mounts(container, pod))
+    added = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
+    draft.mounts = Mounts([*mount_paths(volume_mounts, "mountPath"), *added], _empty_mounts(container, pod))
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)

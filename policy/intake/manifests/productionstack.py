@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import affinity_signs, gpu_sign, runtime_signs
+from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env, read_shared_env
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by production-stack"
+STORAGE: Final = "/data"
+TEMPLATES: Final = "/templates"
 VALUES: Final = {
     "maxModelLen": "--max-model-len",
     "dtype": "--dtype",
@@ -74,6 +77,13 @@ def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
     if cache.get("enabled").flag():
         _add_cache(draft, cache, config, ray=ray)
     _add_env(draft, spec, serving, config)
+    draft.mounts = Mounts(
+        [
+            *([STORAGE] if isinstance(spec.get("pvcStorage").value, str) else []),
+            *([TEMPLATES] if spec.get("chatTemplate").value else []),
+            *mount_paths(spec.get("extraVolumeMounts").value, "mountPath"),
+        ]
+    )
     draft.finish()
 
 

@@ -10,11 +10,13 @@ others are unknown.
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.earlier_scripts import effects_before
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import resources_signs
+from policy.intake.manifests.mounts import Mounts
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 TASK_FIELDS: Final = frozenset(
     {"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"}
 )
+MOUNTING: Final = ("file_mounts", "volumes")
+"""The fields whose keys are paths at which files or volumes are mounted."""
 MAX_ACCELERATORS: Final = 10_000
 GPUS: Final = "SKYPILOT_NUM_GPUS_PER_NODE"
 NODE_VARIABLES: Final = ("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
@@ -49,6 +53,9 @@ def read_task(document: ManifestNode) -> None:
     image = document.get("resources", "image_id").value
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
+    mounting = [paths for field in MOUNTING if isinstance(paths := document.get(field).value, dict)]
+    paths = [path for path in chain(*mounting) if isinstance(path, str)]
+    draft.mounts = Mounts(path for path in paths if path.startswith(("/", "~")))  # others are below the working folder
     draft.hardware += resources_signs(document.get("resources").value)
     if draft.starts_vllm():
         setup = document.get("setup").text()

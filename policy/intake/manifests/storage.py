@@ -21,8 +21,9 @@ def hub_name(uri: str) -> str | None:
 
 
 def mount(draft: EngineDraft, uri: str, path: str) -> None:
-    """Record the name of the model that is mounted at a path: its name on the Hub, or else the path itself."""
+    """Record the model that is mounted at a path, with its name on the Hub, or else the path itself."""
     name = hub_name(uri)
     draft.models[path] = name or path
+    draft.mounts.add(path)
     if not name:
         draft.note(f"the model of {quoted(uri)} is mounted at `{path}`; give its config.json under that name")

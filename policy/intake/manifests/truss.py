@@ -18,7 +18,6 @@ from policy.intake.command.requirement import requirement_words
 from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images, storage, supervisord
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import NAME, shows_vllm
 from policy.messages import quoted
 
@@ -97,19 +96,16 @@ def _add_command(draft: EngineDraft, command: str | None, *, is_built: bool) -> 
 
 def _add_models(draft: EngineDraft, document: ManifestNode) -> None:
     """Add the models that are mounted, by their paths."""
-    paths = []
     for weights in document.get("weights").items():
         source, path = weights.get("source").text(), weights.get("mount_location").text()
         if source is not None and path is not None:
             storage.mount(draft, source.partition("@")[0], path)
-            paths.append(path)
     for model in document.get("model_cache").items():
         name, folder = model.get("repo_id").text(), model.get("volume_folder").text()
         if name is None or folder is None or not model.get("use_volume").flag():
             continue
         is_of_hub = (model.get("kind").text() or "hf") == "hf"
         storage.mount(draft, f"{storage.HUB}{name}" if is_of_hub else name, join(MODELS, folder))
-    draft.mounts = Mounts(paths)
 
 
 def _installed(document: ManifestNode, draft: EngineDraft) -> list[Installation]:

@@ -8,6 +8,7 @@ shows vLLM without such a command line is an engine with a problem: the chart ha
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.expansion import MAX_WORDS
@@ -16,6 +17,7 @@ from policy.intake.command_line import Container
 from policy.intake.manifests import apptemplate, charthelm, images, opea
 from policy.intake.manifests.chart_images import image_of, is_image
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
+from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env
 from policy.messages import quoted
 
@@ -50,6 +52,7 @@ the first of a folded text.
 COMMAND_NOTE: Final = "the kind of this file is not known; what runs the command is not considered"
 COMMAND: Final = "command"
 WORDS: Final = (COMMAND, "args")
+MOUNTING: Final = ("volumeMounts", "extraVolumeMounts")
 OTHER_ARGUMENTS: Final = re.compile(r"(?i)args|arguments|flags|vllmconfig|engineconfig")
 """Matches fields beside a command that a chart may make arguments of: `extraArgs`, `vllmConfig`."""
 OTHER_VARIABLES: Final = re.compile(r"(?i)env")
@@ -153,6 +156,8 @@ def _read_container(values: ManifestNode, _: ManifestNode) -> None:
         draft.image, draft.has_default_image = image_of(image, values.value.get("tag")), True
         _add_words(draft, values)
         _add_variables(draft, values)
+        mounts = [mount_paths(values.value.get(field), "mountPath") for field in MOUNTING]
+        draft.mounts = Mounts(chain(*mounts))
         if draft.starts_other_program():
             return
         if draft.has_command and draft.starts_vllm() and _is_whole(draft):

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import gpu_sign
+from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_env
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by production-stack"
+STORAGE: Final = "/data"
 
 
 def read_vllm_runtime(document: ManifestNode) -> None:
@@ -67,11 +69,18 @@ def read_vllm_runtime(document: ManifestNode) -> None:
         )
         draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
     read_env(config.get("env"), draft)
+    has_storage = spec.get("storageConfig", "enabled").flag()
+    draft.mounts = _mounts(spec.get("storageConfig"), has_storage=has_storage)
     draft.finish()
-    _read_sidecar(spec.get("deploymentConfig", "sidecarConfig"))
+    _read_sidecar(spec.get("deploymentConfig", "sidecarConfig"), has_storage=has_storage)
 
 
-def _read_sidecar(sidecar: ManifestNode) -> None:
+def _mounts(node: ManifestNode, *, has_storage: bool) -> Mounts:
+    """The mount of the claim, if there is storage, at the ``mountPath`` of a node or where the operator does."""
+    return Mounts([node.get("mountPath").text() or STORAGE] if has_storage else [])
+
+
+def _read_sidecar(sidecar: ManifestNode, *, has_storage: bool) -> None:
     """Read the container beside the engine, which has an image of two parts, if it starts vLLM."""
     if not sidecar.is_object() or sidecar.get("enabled").value is False:
         return
@@ -82,5 +91,6 @@ def _read_sidecar(sidecar: ManifestNode) -> None:
     registry, name = (sidecar.get("image", part).text() for part in ("registry", "name"))
     draft.image = f"{registry}/{name}" if registry and name else name
     read_env(sidecar.get("env"), draft)
+    draft.mounts = _mounts(sidecar, has_storage=has_storage)
     if draft.starts_vllm():
         draft.finish()

@@ -607,3 +607,129 @@ def test_an_overlay_of_apptainer_may_have_another_vllm(ask: Asking, option: str)
 def test_the_volumes_of_another_container_are_not_shown(ask: Asking) -> None:
     expected = [HIDDEN.format("x") + "that runs"]
     assert warnings(ask, {"script": f"docker run --volumes-from x {IMAGE} dense"}) == expected
+
+
+def dynamo(kind: str, **fields: Any) -> dict[str, Any]:
+    main = {"extraPodSpec": {"mainContainer": {"image": IMAGE, "command": SERVE}}, **fields}
+    if kind == "service":
+        return {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment", "spec": main}
+    graph: dict[str, Any] = {"services": {"W": main}}
+    if kind == "component":
+        pod_spec = {"spec": {"containers": [{"name": "main", "image": IMAGE, "command": SERVE}]}}
+        graph = {"components": [{"name": "W", "podTemplate": pod_spec, **fields}]}
+    version = "v1beta1" if kind == "component" else "v1alpha1"
+    return {"apiVersion": f"nvidia.com/{version}", "kind": "DynamoGraphDeployment", "spec": graph}
+
+
+def predictor(fields: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    inner = {"predictor": {**fields, **spec}}
+    return {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "spec": inner}
+
+
+KSERVE = {"image": IMAGE, "command": SERVE}
+KSERVE_MODEL = {"model": {"modelFormat": {"name": "vLLM"}, **KSERVE}}
+KSERVE_POD = {"containers": [{"name": "kserve-container", **KSERVE}]}
+KSERVE_WORKER = {"workerSpec": {"containers": [{"name": "worker-container", **KSERVE}]}}
+
+
+def runtime(storage: object, **fields: Any) -> dict[str, Any]:
+    image = {"registry": "docker.io", "name": IMAGE}
+    spec = {"model": {"modelURL": "dense"}, "deploymentConfig": {"image": image, **fields}, "storageConfig": storage}
+    return {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": spec}
+
+
+def stack(**fields: Any) -> dict[str, Any]:
+    image = {"repository": "vllm/vllm-openai", "tag": "v0.24.0"}
+    return {"servingEngineSpec": {"modelSpec": [{"name": "m", **image, "modelURL": "dense", **fields}]}}
+
+
+SITE = "/root/.local/lib"
+UNREAD: tuple[Any, ...] = (None, [], "x", [1, {"mountPoint": 1}])
+BIN = "/usr/local/bin"
+URIS = [{"uri": "hf://o/a", "mountPath": "/usr/local/x"}, {"uri": "s3://b", "mountPath": "/usr/local/y"}]
+
+
+def sky(**fields: Any) -> dict[str, Any]:
+    return {"resources": {"image_id": f"docker:{IMAGE}"}, "run": "vllm serve dense", **fields}
+
+
+def dstack(**fields: Any) -> dict[str, Any]:
+    return {"type": "task", "image": IMAGE, "commands": ["vllm serve dense"], **fields}
+
+
+def chart(**fields: Any) -> dict[str, Any]:
+    return {"engine": {"image": IMAGE, "command": SERVE, **fields}}
+
+
+def llm_d(uri: str, path: str | None, *, is_mounted: bool = True) -> dict[str, Any]:
+    container = {"image": IMAGE, "modelCommand": "custom", "command": SERVE, "mountModelVolume": is_mounted}
+    return {"modelArtifacts": {"name": "dense", "uri": uri, "mountPath": path}, "decode": {"containers": [container]}}
+
+
+def booster(cache: str) -> dict[str, Any]:
+    worker = {"type": "server", "image": IMAGE, "config": {}}
+    backend = {"name": "b", "type": "vLLM", "modelURI": "hf://dense", "cacheURI": cache, "workers": [worker]}
+    return {"apiVersion": "workload.serving.volcano.sh/v1alpha1", "kind": "ModelBooster", "spec": {"backend": backend}}
+
+
+@pytest.mark.parametrize(
+    ("document", "mount"),
+    [
+        *((dynamo(kind, volumeMounts=[{"name": "v", "mountPoint": SITE}]), SITE) for kind in ("graph", "service")),
+        *((dynamo(kind, pvc={"name": "v", "mountPoint": SITE}), SITE) for kind in ("graph", "service")),
+        (dynamo("component", compilationCache={"pvcName": "v", "mountPath": SITE}), SITE),
+        *((dynamo("graph", volumeMounts=other, pvc=other), None) for other in UNREAD),
+        (dynamo("graph", volumeMounts=[{"name": "v", "mountPoint": "/data"}], pvc={"mountPoint": "/models"}), None),
+        (dynamo("component", compilationCache={"pvcName": "v"}), None),
+        *(
+            (predictor(each, storageUris=[{"uri": uri, "mountPath": BIN}]), BIN)
+            for each in (KSERVE_MODEL, KSERVE_POD, KSERVE_WORKER)
+            for uri in ("pvc://a", "hf://o/a")
+        ),
+        (predictor({"containers": [{"name": "x", **KSERVE}]}, storageUris=URIS), None),
+        (predictor({"containers": [{"name": "transformer-container", **KSERVE}]}, storageUris=URIS), "/usr/local"),
+        (predictor(KSERVE_POD, storageUris=URIS), "/usr/local"),
+        (predictor(KSERVE_POD, storageUris=[{**each, "uri": "pvc://a/b"} for each in URIS]), None),
+        (predictor(KSERVE_POD, storageUris=[{"uri": "hf://o/a"}, {"uri": "pvc://a", "mountPath": "/mnt/b"}]), None),
+        (runtime({"enabled": True, "mountPath": BIN}), BIN),
+        *((runtime(storage), None) for storage in ({"enabled": False, "mountPath": BIN}, {"enabled": True}, {}, None)),
+        (stack(extraVolumeMounts=[{"name": "v", "mountPath": BIN}]), BIN),
+        (stack(extraVolumeMounts=[{"name": "v", "mountPath": "/x"}], pvcStorage="1Gi", chatTemplate="a"), None),
+        (stack(pvcStorage="1Gi", env=[{"name": "HOME", "value": "/data"}]), "/data"),
+        (stack(pvcStorage={"emptyDir": {}}, env=[{"name": "HOME", "value": "/data"}]), None),
+        *((sky(**{field: {path: "x"}}), path) for field in ("file_mounts", "volumes") for path in (BIN, "~/.local")),
+        *((sky(file_mounts={path: "x"}), None) for path in ("/data", "bin", ".", "~/.cache")),
+        (dstack(files=["./x:/usr/local/bin"]), BIN),
+        (dstack(files=[{"local_path": "x", "path": "/usr/local/bin"}]), BIN),
+        *((dstack(files=files), None) for files in (["."], ["bin"], ["x:bin"], ["x:/data"], [{"local_path": "x"}])),
+        *((chart(**{field: [{"mountPath": BIN}]}), BIN) for field in ("volumeMounts", "extraVolumeMounts")),
+        *((chart(volumeMounts=other), None) for other in ([{"mountPath": "/x"}], *UNREAD)),
+        (llm_d("pvc://a/b", BIN), BIN),
+        (llm_d("pvc://a/b", BIN, is_mounted=False), None),
+        (llm_d("hf://dense", None), None),
+        (booster(f"hostPath://{BIN}"), BIN),
+        (booster("pvc://a"), None),
+        (booster(""), None),
+    ],
+)
+def test_what_a_controller_mounts_is_a_mount(ask: Asking, document: dict[str, Any], mount: str | None) -> None:
+    found = [each for each in warnings(ask, document) if each.startswith("the mount at")]
+    assert found == ([] if mount is None else mount_warning(mount))
+
+
+@pytest.mark.parametrize("is_enabled", [False, True])
+def test_the_container_beside_a_runtime_has_a_mount_of_its_own(is_enabled: bool) -> None:  # noqa: FBT001  # a table's value
+    image = {"registry": "docker.io", "name": IMAGE}
+    sidecar = {"image": image, "command": SERVE, "mountPath": "/models"}
+    document = runtime({"enabled": is_enabled, "mountPath": "/x"}, sidecarConfig=sidecar)
+    found = [each.mounts for each in read_manifest(document, "", [])]
+    assert found == ([("/x",), ("/models",)] if is_enabled else [(), ()])
+
+
+def test_a_program_on_the_volume_of_a_model_may_be_another_vllm(ask: Asking) -> None:
+    model = {"modelFormat": {"name": "vLLM"}, "image": IMAGE, "storageUri": "pvc://a"}
+    command = ["/mnt/models/vllm", "serve", "dense"]
+    found = warnings(ask, predictor({"model": {**model, "command": command}}))
+    assert any(each.startswith("`/mnt/models/vllm` may be a different vLLM from the image's") for each in found)
+    found = warnings(ask, predictor({"model": {**model, "command": SERVE}}))
+    assert not any("that runs" in each for each in found)
