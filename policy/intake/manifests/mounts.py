@@ -1,7 +1,7 @@
 """The mount points of a container: which files they hide, and whether they may replace the image's vLLM.
 
 A volume over the image's programs or Python packages may contain another vLLM. So may a program on a volume, and the
-working folder, which ``python -m`` searches first. Symbolic links in the image are not known.
+working folder, which ``python -m`` searches first. Symbolic links in the image are not known, but for those to `/usr`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 64
 """The maximum depth of a path; a deeper one is treated as below a mount."""
 VLLM_FOLDERS: Final = (
-    *("/bin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/opt/venv", "/opt/vllm", "/root/.local"),
-    *("/vllm-workspace/vllm", "/etc/ld.so.preload", "/etc/python3", "/usr/lib/python3", "/usr/local/lib/python3"),
+    *("/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/opt/venv", "/opt/vllm", "/root/.local", "/etc/python3"),
+    *("/vllm-workspace/vllm", "/etc/ld.so.preload", "/usr/lib/python3", "/usr/lib64/python3", "/usr/local/lib/python3"),
 )
 """The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
-PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/sbin", "/etc/alternatives")
+PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/etc/alternatives")
 """Other folders in which a shell may look for `vllm` or Python first. A mount above one has a toolkit, or a driver."""
+LINKS: Final = re.compile(r"/(?:s?bin|lib(?:32|64|x32)?)(?=/|$)")
+"""Matches a folder that is a link to the one in `/usr`, in the images of all distributions that vLLM's come from."""
 PROGRAM: Final = re.compile(r"(?:vllm|python|pypy)[\w.-]{0,64}", re.ASCII)
 PACKAGE_FOLDERS: Final = re.compile(
     r"/(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]*)(?:/|$)|/(?:site|user)customize\.py$"
@@ -162,6 +164,8 @@ def _ancestry(path: str) -> Iterator[str | None]:
 
 def _has_programs(mount: str) -> bool:
     """Whether a mount hides programs or libraries of an image."""
+    if LINKS.match(mount) is not None:
+        mount = f"/usr{mount}"
     below = mount.rstrip("/") + "/"
     if PACKAGE_FOLDERS.search(mount) is not None or any(f"{folder}/".startswith(below) for folder in VLLM_FOLDERS):
         return True

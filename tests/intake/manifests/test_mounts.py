@@ -61,6 +61,17 @@ def mount_warning(path: str) -> list[str]:
         *("/opt/venv/lib/python3.12/site-packages", "/opt/venv", "/opt", "/x/lib/python3.12", "/x/site-packages/torch"),
         *("/usr/local/lib", "/vllm-workspace", "/vllm-workspace/vllm", "/root/.local/lib", "/etc/ld.so.preload"),
         *("/usr/local/cuda/bin", "/usr/sbin", "/sbin/vllm", "/usr/local/nvidia/bin/python3"),
+        *(
+            "/lib",
+            "/lib/",
+            "/usr/lib",
+            "/lib64",
+            "/usr/lib64",
+            "/sbin",
+            "/bin/python3",
+            "/lib/python3",
+            "/sbin/python3",
+        ),
     ],
 )
 def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Asking, path: str) -> None:
@@ -73,7 +84,8 @@ def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Askin
     "path",
     [
         *("/models", "/root/.cache/huggingface", "/dev/shm", "/usr/local/nvidia", "/usr/local/cuda", "/usr/locale"),
-        *("/vllm-workspace/models", "/vllm-workspace/template.jinja", "/usr/bins", "/tmp", "/lib64", "/usr/share/x"),
+        *("/vllm-workspace/models", "/vllm-workspace/template.jinja", "/usr/bins", "/tmp", "/usr/share/x"),
+        *("/lib/modules", "/usr/lib/modules", "/library", "/lib64x", "/lib/x86_64-linux-gnu", "/lib/firmware"),
         *("/usr/local/cuda/bin/nvcc", "/usr/sbin/x.sh", "/usr/local/cuda-12/bin"),
     ],
 )
