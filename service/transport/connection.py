@@ -42,7 +42,7 @@ MAX_TURN: Final = 16_384
 CONNECT: Final = b"CONNECT"
 VERSIONS: Final = frozenset({"1.0", "1.1"})
 HALF_OPEN: Final = 1.0
-"""Seconds the response to a client that closed its sending half may take to start."""
+"""Seconds each response to a client that closed its sending half may take to start."""
 GRACE: Final = 1.0
 """Seconds a connection may be idle when the process has reached its limit."""
 SCAN_INTERVAL: Final = 0.1
@@ -254,7 +254,7 @@ class Connection(HttpToolsProtocol):
         """Stay open if a request is complete: its client may have closed only its sending half.
 
         TLS has no half-closed connections. A client that has disconnected looks the same until data is sent to it, so
-        the connection is closed if the response has not started after ``HALF_OPEN`` seconds.
+        the connection is closed if a response does not start soon after the one before.
         """
         cycle = self.cycle
         if self.is_waiting or (cycle.more_body and cycle is self.answering) or self.scheme == "https":
@@ -263,13 +263,20 @@ class Connection(HttpToolsProtocol):
             self._end_with(self.transport.close)  # the rest of its body will not arrive
         elif self.refuse is None:
             cycle.keep_alive = False
-        self.loop.call_later(HALF_OPEN, self._close_unless_answering)
+        self.loop.call_later(HALF_OPEN, self._close_unless_answering, self.answering)
         return True
 
-    def _close_unless_answering(self) -> None:
-        """Close unless the response to the last request has started; ``cycle`` is the last one, also if it waits."""
-        if not self.cycle.response_started:
+    def _close_unless_answering(self, before: RequestResponseCycle | None) -> None:
+        """Close if the response to the request that was being answered before has not started since.
+
+        ``cycle`` is the last request, also if it waits; once its response has started, there is nothing to watch.
+        """
+        if self.cycle.response_started or self.transport.is_closing():
+            return
+        if self.answering is before and not self.response_started:
             self.transport.close()
+        else:
+            self.loop.call_later(HALF_OPEN, self._close_unless_answering, self.answering)
 
     def on_response_complete(self) -> None:
         """Answer the next request if it has arrived, or refuse it; otherwise the connection is idle from now on.

@@ -393,6 +393,18 @@ def test_a_client_that_closes_its_sending_half_is_answered(serve: Callable[..., 
         assert sent_and_half_closed(service, stream).count(b"decision_id") == 300
 
 
+def test_all_requests_before_a_half_close_are_answered_however_long_they_take_together(
+    serve: Callable[..., Any],
+) -> None:
+    lines = b"\n".join([json.dumps(QWEN).encode()] * 30)  # the rate limit makes it take two seconds
+    slow = post("/v1/decisions/batch", lines, len(lines), b"Content-Type: application/x-ndjson")
+    further = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30
+    with serve(RATE_LIMIT="10") as service:
+        found = sent_and_half_closed(service, slow + further + post("/v1/decisions", b"{", 100))
+    assert found.count(b"HTTP/1.1 200 OK") == found.count(b"HTTP/1.1 ") == 31
+    assert found.count(b"decision_id") == 30
+
+
 def test_a_client_that_closes_its_sending_half_early_gets_no_answer(serve: Callable[..., Any]) -> None:
     body = json.dumps(QWEN).encode()
     with serve(BODY_TIMEOUT="3600") as service:
