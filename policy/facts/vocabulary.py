@@ -22,6 +22,8 @@ MAX_TEXT: Final = 8192
 MAX_ITEMS: Final = 4096
 MAX_INTEGER: Final = 2**31 - 1
 MAX_NUMBER: Final = 2**63
+NUMBERS: Final = f"from -{MAX_NUMBER - 1} to {MAX_NUMBER - 1}"
+"""The legal numbers, in words."""
 
 VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
 ENGINE_VARIABLE: Final = "env.VLLM_USE_V1"
@@ -110,7 +112,7 @@ class Fact:
             case FactKind.INTEGER:
                 words = f"a whole number from {self.least} to {MAX_INTEGER}"
             case FactKind.NUMBER:
-                words = "a finite number"
+                words = f"a number {NUMBERS}"
             case FactKind.SHARE:
                 words = "a number greater than 0 and at most 1"
             case FactKind.CHOICE:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.request_vocabulary import TASKS
-from policy.facts.vocabulary import MAX_NUMBER
+from policy.facts.vocabulary import MAX_NUMBER, NUMBERS
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 from policy.sampling.fields import fields_in, known_fields
@@ -20,6 +20,8 @@ from policy.sampling.fields import fields_in, known_fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+MAX_DIGITS: Final = len(str(MAX_NUMBER))
+"""The most digits of a token id that is a key."""
 MAX_IDS: Final = 1 << 20
 """The most items of a list in a request."""
 CLASSES: Final = ("sampling_params", "beam_search_params", "pooling_params")
@@ -179,17 +181,20 @@ def _response_format(value: Any) -> dict[str, Any]:
     return {"structural_tag": value} if kind == "structural_tag" else {}
 
 
-def _is_whole(value: object) -> bool:
-    return type(value) is int and -MAX_NUMBER < value < MAX_NUMBER
+def _is_legal(value: float) -> bool:
+    return -MAX_NUMBER < value < MAX_NUMBER
 
 
 def _whole(value: object) -> str:
-    return "" if _is_whole(value) else "a whole number"
+    if type(value) is not int:
+        return "a whole number"
+    return "" if _is_legal(value) else f"a whole number {NUMBERS}"
 
 
 def _number(value: object) -> str:
-    is_number = type(value) in {int, float} and -MAX_NUMBER < value < MAX_NUMBER  # type: ignore[operator]  # its type is checked
-    return "" if is_number else "a finite number"
+    if type(value) is not int and type(value) is not float:
+        return "a number"
+    return "" if _is_legal(value) else f"a number {NUMBERS}"
 
 
 def _flag(value: object) -> str:
@@ -197,40 +202,54 @@ def _flag(value: object) -> str:
 
 
 def _log_probabilities(value: object) -> str:
-    return "" if type(value) is bool or _is_whole(value) else "a whole number"
+    return "" if type(value) is bool else _whole(value)
 
 
 def _ids(value: object) -> str:
-    is_list = type(value) is list and len(value) <= MAX_IDS and all(map(_is_whole, value))
-    return "" if is_list else "a list of whole numbers"
+    if type(value) is not list or any(type(each) is not int for each in value):
+        return "a list of whole numbers"
+    if len(value) > MAX_IDS:
+        return f"a list of at most {MAX_IDS} whole numbers"
+    return "" if all(map(_is_legal, value)) else f"a list of whole numbers {NUMBERS}"
 
 
 def _rows(value: object) -> str:
-    if type(value) is list and value and all(type(row) is list for row in value):
-        legal = len(value) <= MAX_IDS and sum(map(len, value)) <= MAX_IDS and not any(map(_ids, value))
-        return "" if legal else "lists of whole numbers"
-    return _ids(value)
+    if type(value) is not list or not value or any(type(row) is not list for row in value):
+        return _ids(value)
+    if len(value) > MAX_IDS or sum(map(len, value)) > MAX_IDS:
+        return f"at most {MAX_IDS} lists of whole numbers, with at most {MAX_IDS} of these"
+    fault = next(filter(None, map(_ids, value)), "")
+    return fault and fault.replace("a list", "lists")
 
 
 def _words(value: object) -> str:
-    is_list = type(value) is list and len(value) <= MAX_IDS and all(type(word) is str for word in value)
-    return "" if is_list else "a list of strings"
+    if type(value) is not list or any(type(word) is not str for word in value):
+        return "a list of strings"
+    return "" if len(value) <= MAX_IDS else f"a list of at most {MAX_IDS} strings"
 
 
 def _stop(value: object) -> str:
-    return "" if type(value) is str else _words(value) and "a string or a list of strings"
+    if type(value) is str:
+        return ""
+    return _words(value).replace("a list", "a string or a list")
 
 
 def _biases(value: object) -> str:
-    legal = type(value) is dict and len(value) <= MAX_IDS
-    if not legal or not all(not _number(bias) and _is_id(token) for token, bias in value.items()):  # type: ignore[attr-defined]  # its type is checked
+    if type(value) is not dict or not all(map(_is_id, value)) or any(map(_is_no_number, value.values())):
         return "an object of numbers by token id"
-    return ""
+    if len(value) > MAX_IDS:
+        return f"an object of numbers by at most {MAX_IDS} token ids"
+    is_legal = all(map(_is_legal, value.values())) and all(len(str(token).strip("- ")) <= MAX_DIGITS for token in value)
+    return "" if is_legal else f"an object of numbers {NUMBERS} by token id, which has at most {MAX_DIGITS} digits"
+
+
+def _is_no_number(value: object) -> bool:
+    return type(value) is not int and type(value) is not float
 
 
 def _is_id(token: object) -> bool:
     text = str(token).strip().removeprefix("-")
-    return text.isdecimal() and text.isascii() and len(text) <= len(str(MAX_NUMBER))
+    return text.isdecimal() and text.isascii()
 
 
 def _object(value: object) -> str:

@@ -97,6 +97,21 @@ def test_faults_are_problems_with_pointers(client: httpx.Client) -> None:
         assert found == pointers, body
 
 
+def test_a_number_that_is_too_large_is_refused_with_the_legal_range(client: httpx.Client) -> None:
+    response = client.post(PATH, json={"facts": {}, "request": {"temperature": 2**63, "max_tokens": -(2**63)}})
+    legal = "from -9223372036854775807 to 9223372036854775807"
+    assert (response.status_code, response.json()["errors"]) == (
+        422,
+        [
+            {"pointer": "/request/temperature", "message": f"expected a number {legal}, got `9223372036854775808`"},
+            {
+                "pointer": "/request/max_tokens",
+                "message": f"expected a whole number {legal}, got `-9223372036854775808`",
+            },
+        ],
+    )
+
+
 def test_checked_requests_are_counted(client: httpx.Client) -> None:
     line = 'runner_policy_request_checks_total{runner="v2",verdict="fine",vllm_version="0.26.0"} '
 
