@@ -5,7 +5,6 @@ Owns their options and how records are shown. They read the store directly, so n
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import contextmanager
 from enum import StrEnum
@@ -14,6 +13,7 @@ from inspect import Parameter, signature
 from pathlib import Path  # typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
+import msgspec
 import typer
 from msgspec.structs import replace
 from rich.progress import Progress
@@ -287,20 +287,30 @@ def _find_records(store: Store, log_filter: LogFilter) -> Iterator[Record]:
         log_filter = replace(log_filter, until=found.next, limit=left)
 
 
+class _ShownRelease(msgspec.Struct):
+    decided_as: str
+
+
+class _ShownResult(msgspec.Struct):
+    """The fields of a decision that a table shows."""
+
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    release: _ShownRelease
+    summary: str
+
+
 def _cells(record: Record) -> list[str]:
-    result: dict[str, Any] = json.loads(bytes(record.result))
-    starts = "yes" if result["starts"] else "no"
-    cells = (
-        record.timestamp,
-        record.decision_id,
-        result["runner"] or "-",
-        result["outcome"] or "-",
-        starts,
-        result["release"]["decided_as"],
-        record.requested_by,
-        result["summary"],
-    )
-    return list(map(escape_line, cells))
+    try:
+        result = msgspec.json.decode(record.result, type=_ShownResult)
+    except msgspec.DecodeError as error:
+        shown = ["-", "-", "-", "-", record.requested_by, f"the record was changed by hand: {error}"]
+    else:
+        starts = "yes" if result.starts else "no"
+        decided = [result.runner or "-", result.outcome or "-", starts, result.release.decided_as]
+        shown = [*decided, record.requested_by, result.summary]
+    return list(map(escape_line, [record.timestamp, record.decision_id, *shown]))
 
 
 def _show(record: Record, *, as_json: bool) -> None:

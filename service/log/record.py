@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -21,6 +21,8 @@ from policy.fastpath.request_decoder import LAYERS, read
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policy.decision.evaluation import EncodedDecision
     from policy.request.request import Request
 
@@ -29,8 +31,15 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 ERASED: Final = ["/input/deployment"]
 NUL: Final = re.compile(rb"(\\\\)|\\u0000")
 """A NUL in JSON text, or a backslash, which may stand before `u0000` as text."""
+PLACE: Final = re.compile(r"\$\[(\d+)\]")
+"""How msgspec names a field of a ``Row`` in a message."""
+JSON_FIELDS: Final = ("labels", "input", "result")
 MAX_NAME: Final = 128
 """Characters of ``requested_by`` that are recorded."""
+
+
+class InvalidRow(ValueError):
+    """Values of the store that are not those of a row."""
 
 
 class Line(Struct, frozen=True, array_like=True, gc=False):
@@ -103,6 +112,7 @@ class _RecordedResult(Struct, frozen=True, gc=False):
 
 _decode_result: Final = msgspec.json.Decoder(_RecordedResult).decode
 _decode_line: Final = msgspec.json.Decoder(Line).decode
+_check_json: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 LogEntry: TypeAlias = "tuple[EncodedDecision, Request, str, str, int, bytes | None]"
@@ -218,9 +228,40 @@ def _without_nul(json: bytes) -> str:
     return json.decode()
 
 
+def read_row(values: Iterable[Any]) -> Row:
+    """The row of a store's values.
+
+    Raises:
+        InvalidRow: they are not those of a row that was written here: a person may have changed the table.
+    """
+    try:
+        found = msgspec.convert(tuple(values), Row)
+    except msgspec.ValidationError as error:
+        raise InvalidRow(PLACE.sub(lambda place: Row.__struct_fields__[int(place[1])], str(error))) from error
+    for name in JSON_FIELDS:
+        try:
+            _check_json(getattr(found, name))
+        except (msgspec.DecodeError, ValueError) as error:
+            raise InvalidRow(f"`{name}` is not an object of JSON") from error
+    time_of(found.decision_id)
+    return found
+
+
+def time_of(decision_id: str) -> datetime:
+    """When a stored decision was made.
+
+    Raises:
+        InvalidRow: its id is not one that was made here.
+    """
+    try:
+        return made_at(decision_id)
+    except OverflowError as error:
+        raise InvalidRow(f"`decision_id` is of no time: {error}") from error
+
+
 def row_size(stored: Row) -> int:
     """The approximate bytes of a row's record as JSON: those of its JSON columns."""
-    texts = (stored.labels, stored.input, stored.result)
+    texts = [getattr(stored, name) for name in JSON_FIELDS]
     return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
 
 

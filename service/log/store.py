@@ -32,12 +32,14 @@ from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from policy.errors import PolicyError
-from service.log.record import Row, row_size
+from service.log.record import InvalidRow, read_row, row_size, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection, Engine, Select
+
+    from service.log.record import Row
 
 FETCH_SIZE: Final = 32
 """Rows fetched from the database at once: one may have some megabytes, and each fetch is a round trip to a server."""
@@ -45,6 +47,16 @@ FETCH_OPTIONS: Final = {"yield_per": FETCH_SIZE}
 
 UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's error code for a missing table."""
+ALTERED_STATES: Final = frozenset({"42703", "42804", "42883"})
+"""PostgreSQL's error codes for a missing column, and for a type to which a value cannot be compared."""
+ALTERED: Final = (
+    "the table `decisions` was changed by hand; restore it, or rename it, and the service makes a new one: {error}"
+)
+"""The message for a table that has not the columns that were made."""
+INVALID_RECORD: Final = (
+    "a record was changed by hand{which}; restore it or delete it, or read the others with `since` and `until`: {error}"
+)
+"""The message for a value that no service wrote."""
 
 TABLE: Final = Table(
     "decisions",
@@ -184,21 +196,26 @@ class Store:
         rows: list[Row] = []
         with self._connection() as connection, connection.execute(query, execution_options=FETCH_OPTIONS) as result:
             for found in result:
-                row = Row(*found)
+                row = _read(found)
                 size -= row_size(row)
                 if rows and size < 0:
                     return Rows(rows, has_more=True)
                 rows.append(row)
         return Rows(rows, has_more=False)
 
-    def values(self, query: Select[Any]) -> list[Any]:
-        """The first value of each row of a query.
+    def ids(self, query: Select[Any]) -> list[str]:
+        """The ids of decisions that a query selects.
 
         Raises:
             StoreFailed: the store cannot be queried.
         """
-        with self._connection() as connection:
-            return list(connection.execute(query).scalars())
+        found: list[str] = self._values(query)
+        for decision_id in found:
+            try:
+                time_of(decision_id)
+            except InvalidRow as error:
+                raise StoreFailed(INVALID_RECORD.format(which=f", {decision_id}", error=error)) from error
+        return found
 
     def scalar(self, query: Select[Any]) -> Any:
         """The first value of a query, or ``None``.
@@ -206,7 +223,11 @@ class Store:
         Raises:
             StoreFailed: the store cannot be queried.
         """
-        return next(iter(self.values(query)), None)
+        return next(iter(self._values(query)), None)
+
+    def _values(self, query: Select[Any]) -> list[Any]:
+        with self._connection() as connection:
+            return list(connection.execute(query).scalars())
 
     def close(self) -> None:
         """Close all connections."""
@@ -225,12 +246,30 @@ class Store:
                 finally:
                     timer.cancel()
         except (SQLAlchemyError, OSError) as error:
-            raise (StoreNotCreated if self._is_not_created(error) else StoreFailed)(error_text(error)) from error
+            message = error_text(error)
+            if _is_altered(error):
+                raise StoreFailed(ALTERED.format(error=message)) from error
+            raise (StoreNotCreated if self._is_not_created(error) else StoreFailed)(message) from error
+        except ValueError as error:  # of a column's type, such as a text that is not a UUID
+            raise StoreFailed(INVALID_RECORD.format(which="", error=error)) from error
 
     def _is_not_created(self, error: Exception) -> bool:
         if is_file(self.url):
             return not Path(self.url.database or "").exists() or "no such table" in str(error)
         return getattr(getattr(error, "orig", None), "sqlstate", None) == UNDEFINED_TABLE
+
+
+def _read(values: Sequence[Any]) -> Row:
+    try:
+        return read_row(values)
+    except InvalidRow as error:
+        raise StoreFailed(INVALID_RECORD.format(which=f", {values[0]}", error=error)) from error
+
+
+def _is_altered(error: Exception) -> bool:
+    """Whether a column does not exist, or has a type that was not made."""
+    original = getattr(error, "orig", None)
+    return getattr(original, "sqlstate", None) in ALTERED_STATES or str(original).startswith("no such column")
 
 
 def _file(url: URL, seconds: float) -> Engine:

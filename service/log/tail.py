@@ -36,7 +36,7 @@ class LogTail:
             StoreFailed: the store cannot be queried.
         """
         self._store = store
-        newest = store.values(select(TABLE.c.decision_id).order_by(TABLE.c.decision_id.desc()).limit(max(1, number)))
+        newest = store.ids(select(TABLE.c.decision_id).order_by(TABLE.c.decision_id.desc()).limit(max(1, number)))
         self._since: str | None = None
         self._seen: set[str] = set()
         if newest:
@@ -71,4 +71,4 @@ class LogTail:
         query = select(TABLE.c.decision_id)
         if self._since is not None:
             query = query.where(TABLE.c.decision_id >= self._since)
-        return self._store.values(query.order_by(TABLE.c.decision_id).limit(MAX_SCANNED))
+        return self._store.ids(query.order_by(TABLE.c.decision_id).limit(MAX_SCANNED))

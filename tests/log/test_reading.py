@@ -6,10 +6,11 @@ import asyncio
 import json
 import signal
 import socket
+import sqlite3
 import subprocess
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from service.log import query as reading
 from service.log.filters import FILTERS
 from service.log.query import LogFilter, page, read_filter, stream
 from service.log.record import Row, first_id, row_size, timestamp
-from service.log.store import Store, StoreNotCreated, read_url
+from service.log.store import Store, StoreFailed, StoreNotCreated, read_url
 from service.log.tail import LogTail
 from service.log.writer import Writer
 from service.problems import Refused
@@ -426,6 +427,96 @@ def test_the_log_is_queried_over_http(serve: Callable[..., AbstractContextManage
             ["runner: given 2 times; keep one"],
         )
         assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").json()["timestamp"] == "2026-06-01T12:00:07.000Z"
+
+
+TABLE_CHANGED = "the table `decisions` was changed by hand; restore it, or rename it, and the service makes a new one: "
+RECORD_CHANGED = (
+    "a record was changed by hand{}; restore it or delete it, or read the others with `since` and `until`: "
+)
+CHANGED: list[tuple[str, str]] = [
+    ("ALTER TABLE decisions DROP COLUMN path", TABLE_CHANGED + "no such column: decisions.path"),
+    ("ALTER TABLE decisions RENAME COLUMN input TO inputs", TABLE_CHANGED + "no such column: decisions.input"),
+    ("UPDATE decisions SET decision_id = 'x'", RECORD_CHANGED.format("") + "badly formed hexadecimal UUID string"),
+    (
+        "UPDATE decisions SET decision_id = '{}'".format("f" * 32),
+        RECORD_CHANGED.format(", ffffffff-ffff-ffff-ffff-ffffffffffff")
+        + "`decision_id` is of no time: date value out of range",
+    ),
+    *(
+        (f"UPDATE decisions SET {name} = {value}", RECORD_CHANGED.format(f", {ROWS[0].decision_id}") + problem)
+        for name, value, problem in (
+            ("requested_by", "NULL", "Expected `str`, got `null` - at `requested_by`"),
+            ("path", "x'ff'", "Expected `str`, got `bytes` - at `path`"),
+            ("starts", "NULL", "Expected `bool`, got `null` - at `starts`"),
+            ("nanoseconds", "'soon'", "Expected `int`, got `str` - at `nanoseconds`"),
+            ("labels", "'{'", "`labels` is not an object of JSON"),
+            ("input", "'[]'", "`input` is not an object of JSON"),
+            ("result", "''", "`result` is not an object of JSON"),
+            ("result", "NULL", "Expected `str`, got `null` - at `result`"),
+        )
+    ),
+]
+
+
+def test_a_log_that_was_changed_by_hand_is_a_problem_that_says_what_to_do(
+    serve: Callable[..., AbstractContextManager[Server]], call: Callable[..., Done], new: LogTarget
+) -> None:
+    filled_store(new, ROWS[:1]).close()
+    assert new.file is not None
+    columns = ", ".join(Row.__struct_fields__)
+    again = f"CREATE TABLE kept AS SELECT {columns} FROM decisions"
+    anew = f"DROP TABLE decisions; CREATE TABLE decisions ({columns}); INSERT INTO decisions SELECT * FROM kept"
+    with (
+        closing(sqlite3.connect(new.file, isolation_level=None)) as database,
+        serve(RUNNER_POLICY_LOG=new.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
+        server.client() as client,
+    ):
+        database.execute(again)
+        for statement, message in CHANGED:
+            database.executescript(f"BEGIN; {anew}; {statement}; COMMIT")
+            problem = client.get("/v1/log")
+            assert (problem.status_code, problem.json()["type"].rpartition(":")[2], problem.json()["detail"]) == (
+                503,
+                "log-unavailable",
+                f"the decision log cannot be read: {message}",
+            ), statement
+            commands = (("query",), ("tail",), ("export", "-"), ("export", str(new.folder / "log.parquet")))
+            for command in commands if statement in {CHANGED[0][0], CHANGED[3][0], CHANGED[4][0]} else ():
+                done = call("log", *command, RUNNER_POLICY_LOG=new.url)
+                assert (done.code, done.err.strip()) == (2, f"the log cannot be read: {message}"), statement
+        database.executescript("ALTER TABLE decisions RENAME TO old")
+        made = client.post("/v1/decisions", json={"facts": {}}).json()["decision_id"]
+        wait_for(lambda: [each["decision_id"] for each in client.get("/v1/log").json()["items"]] == [made])
+
+
+@pytest.mark.slow
+def test_a_table_of_a_server_that_was_changed_by_hand_is_a_problem(on_server: LogTarget) -> None:
+    store = filled_store(on_server, ROWS[:1])
+    assert on_server.server is not None
+    found = []
+    for statement, read in (
+        ("ALTER COLUMN starts TYPE text", LogFilter(starts=True)),
+        ("ALTER COLUMN starts TYPE text", LogFilter()),
+        ("DROP COLUMN path", LogFilter()),
+    ):
+        with on_server.server.connection(on_server.url) as connection:
+            connection.execute(f"ALTER TABLE decisions {statement}")
+        with pytest.raises(StoreFailed) as raised:
+            page(store, read)
+        found.append(str(raised.value))
+    assert found == [
+        TABLE_CHANGED + "operator does not exist: text = boolean",
+        RECORD_CHANGED.format(f", {ROWS[0].decision_id}") + "Expected `bool`, got `str` - at `starts`",
+        TABLE_CHANGED + "column decisions.path does not exist",
+    ]
+
+
+def test_a_terminal_shows_a_record_whose_result_is_not_a_decision(
+    on_terminal: Callable[..., tuple[int, str]], sqlite: LogTarget
+) -> None:
+    filled_store(sqlite, [replace(ROWS[0], result="{}")]).close()
+    code, text = on_terminal("log", "query", "--log", sqlite.url)
+    assert (code, "the record was changed by hand" in " ".join(text.split())) == (0, True)
 
 
 @pytest.mark.slow
