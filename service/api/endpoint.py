@@ -159,6 +159,9 @@ class Endpoint:
         if isinstance(error, PolicyError):
             return await send_problem(scope, send, error)
         if isinstance(error, Disconnected):
+            connection = connection_of(scope)
+            if connection is not None:
+                connection.abort()  # the server may not have noticed yet, and would log a response that is missing
             return CLIENT_CLOSED_REQUEST
         if not self.service.body_timeouts.timed_out(task):
             return await end_response(scope, send, stopping())

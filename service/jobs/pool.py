@@ -324,6 +324,8 @@ async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T
             if not each.done():
                 each.cancel()
                 await asyncio.wait({each})
+            if not each.cancelled():
+                each.exception()  # asyncio would log one that nobody has retrieved
 
 
 async def _disconnected(receive: Receive) -> None:

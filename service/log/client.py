@@ -111,7 +111,7 @@ class LogClient(asyncio.Protocol):
         future: asyncio.Future[None] = self._loop.create_future()
         if self.waiting >= self._max_waiting:
             self.overflowed += 1
-            future.set_exception(LogUnavailable(TOO_MANY))
+            _fail(future, TOO_MANY)
             return future
         self.waiting += 1
         self._entries.append(entry)
@@ -269,4 +269,10 @@ def _resolve(waiting: list[asyncio.Future[None]], error: str | None) -> None:
             if error is None:
                 future.set_result(None)
             else:
-                future.set_exception(LogUnavailable(f"the decision could not be recorded: {error}"))
+                _fail(future, f"the decision could not be recorded: {error}")
+
+
+def _fail(future: asyncio.Future[None], message: str) -> None:
+    """Fail a future; its request may have ended, and asyncio would log an error that nobody has retrieved."""
+    future.set_exception(LogUnavailable(message))
+    future.exception()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sqlite3
 import subprocess
@@ -280,3 +281,14 @@ LOG = "postgresql://runner:secret@db.example.org:5432/log"
 def test_the_spill_folder_does_not_depend_on_the_password_of_the_store(url: str, same: bool) -> None:  # noqa: FBT001  # a parameter of the table
     folders = [Settings(log=SecretStr(each)).spill_folder() for each in (LOG, url)]
     assert (len(set(folders)) == 1) == same
+
+
+async def test_a_record_that_fails_is_not_logged_if_its_request_has_ended(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_log(sqlite, bound=0) as log:
+        abandoned = log.recorded(new_entry())
+        assert abandoned.done()
+        del abandoned
+        gc.collect()
+    assert [each.message for each in caplog.records if each.levelname == "ERROR"] == []

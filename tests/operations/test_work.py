@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import os
 import signal
@@ -24,9 +25,10 @@ from bench.reliability.attacks import ATTACKS
 from policy.rules.loader import default_folder
 from service.auth import access
 from service.auth.access import Access
+from service.documents.body import Disconnected
 from service.jobs import pool as pool_module
 from service.jobs.messages import Job, JobKind
-from service.jobs.pool import Pool
+from service.jobs.pool import Pool, unless_gone
 from service.jobs.process import run
 from service.limits import slots
 from service.limits.slots import Slots, StreamLimit
@@ -403,6 +405,36 @@ def test_a_stream_ends_when_its_client_disconnects(serve: Callable[..., Any], se
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
         until(lambda: client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES).status_code == 200)
+        assert [line for line in service.log_lines() if line["level"] != "info"] == []
+
+
+def test_work_that_fails_as_its_client_disconnects_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            raise Refused("busy", "the process ended")
+
+    async def run() -> None:
+        gone, left = asyncio.Event(), asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        for ends in (gone.set, left.set):
+            request = asyncio.ensure_future(unless_gone(receive, work()))
+            asyncio.get_running_loop().call_soon(ends)
+            await asyncio.sleep(0.01)
+            request.cancel()
+            with suppress(Disconnected, asyncio.CancelledError):
+                await request
+            gone.clear()
+        del request
+        gc.collect()
+
+    asyncio.run(run())
+    assert caplog.messages == []
 
 
 @pytest.mark.slow
