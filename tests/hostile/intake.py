@@ -514,6 +514,9 @@ def engine(**members: Any) -> dict[str, Any]:
     return {"image": IMAGE, "args": ["--model", NAME], **members}
 
 
+MOUNTED: Final = [{"name": "v", "mountPath": "//m"}]
+
+
 def _config_map(data: dict[str, str], name: str = "c") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
@@ -657,6 +660,17 @@ MANIFESTS: Final[dict[str, Family]] = {
                 },
             },
         }
+    ),
+    "a working folder of slashes": lambda size: manifest(
+        pod(engine(command=["vllm", "serve", NAME], workingDir="/" * (size // 2) + "m", volumeMounts=MOUNTED))
+    ),
+    "working folders with two slashes": lambda size: manifest(
+        pod(
+            *(
+                engine(command=["bash", "-c", "cd //m; vllm serve a"], workingDir="//", volumeMounts=MOUNTED)
+                for _ in range(min(size // 300, 500))
+            )
+        )
     ),
     "models that are mounted in many containers": lambda size: manifest(
         {

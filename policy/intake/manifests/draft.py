@@ -5,7 +5,7 @@ Defines the order of a controller's and the user's words, and the notes on words
 
 from __future__ import annotations
 
-from posixpath import join
+from posixpath import isabs, join
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
@@ -17,7 +17,7 @@ from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
-from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.mounts import Mounts, absolute
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
 from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
@@ -371,7 +371,7 @@ class EngineDraft:
         for each in (self.folder, *(() if self.server is None else self.server.folders)):
             is_unknown = type(each) is Unknown or each == "-" or not UNKNOWN_FOLDER.isdisjoint(each)
             folder = "" if is_unknown or len(folder) + len(each) > MAX_FOLDER else join(folder, each)
-        return folder
+        return absolute(folder) if isabs(folder) else folder
 
     def _add_image_variables(self, found: ImageVersion) -> bool:
         """Set the variables that the image sets, unless the manifest sets them; returns whether there are any."""

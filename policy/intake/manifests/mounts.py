@@ -98,7 +98,7 @@ class Mounts:
         """
         own = absolute(mount)
         return self._count[own] > 1 or any(
-            path is None or (len(path) > len(own) and path in self._count) for path in _ancestry(absolute(file))
+            path is None or (len(path) > len(own) and path in self._count) for path in _ancestry(file)
         )
 
     def other_vllm(
@@ -141,7 +141,7 @@ class Mounts:
         """Whether a path is at or below a mount; true for a relative or very deep path, which may be."""
         if not isabs(path):
             return True
-        return any(found is None or found in self._count for found in _ancestry(absolute(path)))
+        return any(found is None or found in self._count for found in _ancestry(path))
 
 
 def mount_paths(mounts: Any, key: str) -> list[str]:
@@ -153,6 +153,7 @@ def mount_paths(mounts: Any, key: str) -> list[str]:
 
 def _ancestry(path: str) -> Iterator[str | None]:
     """A path and its parent folders, up to the root; a single None if there are too many."""
+    path = absolute(path)  # which ends the loop: of two slashes at the start `dirname` leaves two
     if path.count("/") > MAX_DEPTH:
         yield None
         return

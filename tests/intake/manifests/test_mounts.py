@@ -745,3 +745,15 @@ def test_a_program_on_the_volume_of_a_model_may_be_another_vllm(ask: Asking) -> 
     assert any(each.startswith("`/mnt/models/vllm` may be a different vLLM from the image's") for each in found)
     found = warnings(ask, predictor({"model": {**model, "command": SERVE}}))
     assert not any("that runs" in each for each in found)
+
+
+@pytest.mark.parametrize("folder", ["//mnt/data", "//", "///mnt/data", "//mnt/./data/", "/mnt//data"])
+@pytest.mark.parametrize("name", ["dense", "o/dense"])
+def test_a_working_folder_with_two_slashes_is_that_with_one(folder: str, name: str) -> None:
+    at = "/mnt/data" if "data" in folder else "/dense"
+    for command in (["vllm", "serve", name], ["bash", "-c", f"cd {folder}; vllm serve {name}"]):
+        fields = {"command": command, **({"workingDir": folder} if command[0] == "vllm" else {})}
+        found = read_manifest(pod(at, **fields), "", [])
+        assert [(each.folder, each.mounts) for each in found] == [("/mnt/data" if "data" in folder else "/", (at,))]
+    document = pod("/mnt/data", command=["vllm", "serve", "//dense"])
+    assert [each.mounts for each in read_manifest(document, "", [])] == [("/mnt/data",)]
