@@ -52,6 +52,7 @@ NAMED_IMAGE: Final = (
 ASSUMED_ENTRY_POINT: Final = (
     "the entry point of the image {} is not known; its arguments are those of vLLM's server, which it is assumed to be"
 )
+REPLACED: Final = "the mount at {} may replace files of {}, which is at {}, such as its config.json"
 OTHER_ENTRY_POINT: Final = (
     "the image's entry point, which is not known, has vLLM's server among its arguments and may start it; write "
     "`vllm serve MODEL …` as the command"
@@ -328,6 +329,10 @@ class EngineDraft:
         if is_labelled:
             version, version_cause = self.label_version, CAUSE
         mounted = self.mounts.other_vllm(self.server, self.folder, self.env)
+        replaced = self.mounts.within(path for path, name in self.models.items() if name != path)
+        if replaced is not None:
+            mount, path = replaced
+            self.doubts.append(REPLACED.format(quoted(mount), quoted(self.models[path]), quoted(path)))
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:

@@ -60,6 +60,8 @@ class Mounts:
         count = Counter(map(absolute, empty))
         self._empty = frozenset(path for path in count if count[path] == self._count[path])
         """The mount points whose volumes are all empty at the start, and have no packages."""
+        self._doubled: set[str] = set()
+        """The mount points that were added where one was already."""
         self.hidden = ""
         """What has further mounts, which the manifest does not show; empty if nothing has."""
 
@@ -75,6 +77,7 @@ class Mounts:
             for path, count in part._count.items():  # noqa: SLF001  # of the same class
                 union._count[path] = max(union._count[path], count)
         filled = {path for part in parts for path in part._count.keys() - part._empty}  # noqa: SLF001  # of the same class
+        union._doubled = set().union(*(part._doubled for part in parts))  # noqa: SLF001  # of the same class
         union._empty = frozenset().union(*(part._empty for part in parts)) - filled  # noqa: SLF001  # of the same class
         union.hidden = next((part.hidden for part in parts if part.hidden), "")
         return union
@@ -82,6 +85,8 @@ class Mounts:
     def add(self, path: str) -> None:
         """Add a mount point whose volume is not empty; one that is there counts once."""
         found = absolute(path)
+        if self._count[found]:
+            self._doubled.add(found)
         self._count[found] = self._count[found] or 1
         if found in self._empty:
             self._empty -= {found}
@@ -100,6 +105,20 @@ class Mounts:
         return self._count[own] > 1 or any(
             path is None or (len(path) > len(own) and path in self._count) for path in _ancestry(file)
         )
+
+    def within(self, folders: Iterable[str]) -> tuple[str, str] | None:
+        """The first mount that may replace files of a folder at which something else is mounted, and that folder.
+
+        It is below the folder and not empty, or at it besides the folder's own.
+        """
+        found = {absolute(folder): folder for folder in folders}
+        for path in self._count if found else ():
+            if path in self._doubled and path in found:
+                return path, found[path]
+            above = next((each for each in _ancestry(dirname(path)) if each in found), None)
+            if above is not None and path != above and path not in self._empty:
+                return path, found[above]
+        return None
 
     def other_vllm(
         self, server: ServerCommand | None, folder: str, env: Mapping[str, str | None]

@@ -747,6 +747,54 @@ def test_a_program_on_the_volume_of_a_model_may_be_another_vllm(ask: Asking) -> 
     assert not any("that runs" in each for each in found)
 
 
+def on_the_hub(kind: str, *mounts: dict[str, Any], uri: str = "hf://dense") -> dict[str, Any]:
+    volumes = [{"name": "v", "configMap": {"name": "c"}}, {"name": "e", "emptyDir": {}}]
+    container = {"image": IMAGE, "volumeMounts": [{"name": "v", **each} for each in mounts]}
+    if kind == "InferenceService":
+        model = {
+            "modelFormat": {"name": "vLLM"},
+            "storageUri": uri,
+            "command": [*SERVE[:2], "/mnt/models"],
+            **container,
+        }
+        return predictor({"model": model, "volumes": volumes})
+    spec = {"model": {"uri": uri}, "template": {"containers": [{"name": "main", **container}], "volumes": volumes}}
+    return {"apiVersion": "serving.kserve.io/v1alpha2", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+
+
+@pytest.mark.parametrize("kind", ["InferenceService", "LLMInferenceService"])
+@pytest.mark.parametrize(
+    ("mount", "is_replaced"),
+    [
+        ({"mountPath": "/mnt/models/config.json", "subPath": "config.json"}, True),
+        ({"mountPath": "/mnt/models/a/b"}, True),
+        ({"mountPath": "/mnt/models"}, True),
+        ({"mountPath": "/mnt/models/"}, True),
+        ({"mountPath": "/mnt"}, False),
+        ({"mountPath": "/mnt/models2"}, False),
+        ({"mountPath": "/data"}, False),
+    ],
+)
+def test_a_mount_may_replace_files_of_a_model_of_the_hub(
+    ask: Asking, kind: str, mount: dict[str, str], *, is_replaced: bool
+) -> None:
+    path = mount["mountPath"].rstrip("/")
+    expected = [
+        f"the mount at `{path}` may replace files of `dense`, which is at `/mnt/models`, such as its config.json"
+    ]
+    found = [each for each in warnings(ask, on_the_hub(kind, mount)) if "replace" in each]
+    assert found == (expected if is_replaced else [])
+
+
+def test_an_empty_volume_and_a_model_that_is_not_of_the_hub_are_not_replaced() -> None:
+    below = {"mountPath": "/mnt/models/x"}
+    for document in (
+        on_the_hub("LLMInferenceService", {**below, "name": "e"}),
+        on_the_hub("InferenceService", below, uri="pvc://a"),  # its config.json is given for the path
+    ):
+        assert [each.doubts for each in read_manifest(document, "", [])] == [[]]
+
+
 @pytest.mark.parametrize("folder", ["//mnt/data", "//", "///mnt/data", "//mnt/./data/", "/mnt//data"])
 @pytest.mark.parametrize("name", ["dense", "o/dense"])
 def test_a_working_folder_with_two_slashes_is_that_with_one(folder: str, name: str) -> None:
