@@ -412,8 +412,17 @@ def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
         assert (denied["allowed"], message in denied["status"]["message"]) == (False, True)
         assert not reviewed(closed, modelFormat={"name": "custom"})["allowed"]
         assert reviewed(closed, runtime="kserve-huggingfaceserver")["allowed"]
-    warned = reviewed(client)
-    assert (warned["allowed"], message in " ".join(warned["warnings"])) == (True, True)
+        unnamed = reviewed(closed, runtime=None)
+        of_unnamed = (
+            "no `runtime` is named, and KServe selects one of the namespace or the cluster by the model's format"
+        )
+        assert (unnamed["allowed"], of_unnamed in unnamed["status"]["message"]) == (False, True)
+        for runtime in ("team-rt", None):
+            other = reviewed(closed, runtime=runtime, modelFormat={"name": "custom"}, args=[])
+            assert (other["allowed"], "is not in the manifest" in other["status"]["message"]) == (False, True)
+    for runtime, expected in (("my-vllm", message), (None, of_unnamed)):
+        warned = reviewed(client, runtime=runtime)
+        assert (warned["allowed"], expected in " ".join(warned["warnings"])) == (True, True)
 
 
 def ray_review(kind: str, command: list[str] | None = None, **fields: Any) -> Document:
@@ -485,7 +494,8 @@ def test_a_template_is_denied_if_undecided_objects_are_unless_kserve_fills_it(
     """KServe renders the container that it merges with a runtime's, and no other."""
 
     def reviewed(client: httpx.Client, arg: str) -> Document:
-        model = {"modelFormat": {"name": "vLLM"}, "storageUri": "hf://Qwen/Qwen3-8B", "args": [arg]}
+        runtime = {"modelFormat": {"name": "vLLM"}, "runtime": "kserve-vllmserver"}
+        model = {**runtime, "storageUri": "hf://Qwen/Qwen3-8B", "args": [arg]}
         other = {"image": "vllm/vllm-openai:v0.33.0", "name": "vllm", "args": ["--model=Qwen/Qwen3-8B", arg]}
         spec = {"predictor": {"model": model} if is_predictor else {"containers": [other]}}
         document = other_review("serving.kserve.io", "v1beta1", "InferenceService", spec)

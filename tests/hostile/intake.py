@@ -571,6 +571,30 @@ def _runtime(size: int) -> bytes:
     return manifest([runtime, *[service] * ENGINES])
 
 
+def _selected(size: int) -> bytes:
+    """Runtimes of many formats, and services that name none of them."""
+    formats = [{"name": f"f{n}", "version": f"{n}", "autoSelect": True, "priority": n} for n in range(20)]
+    protocols = ["v1", "v2", "grpc-v1", "grpc-v2"]
+    containers = [{"name": "kserve-container", **engine(args=["vllm", "serve", NAME])}]
+    spec = {"containers": containers, "supportedModelFormats": formats, "protocolVersions": protocols}
+    runtimes = [
+        _custom("ServingRuntime", spec, metadata={"name": f"r{n}", "namespace": f"n{n}"}) for n in range(size // 2400)
+    ]
+    other = _custom("InferenceService", {"predictor": {"model": {"modelFormat": {"name": "other"}}}})
+    return manifest([*runtimes, *[other] * (size // 400)])
+
+
+def _merged_variables(size: int) -> bytes:
+    """Variables of a runtime and of a service, of which each second has the name of one of the runtime."""
+    runtime, predictor = (
+        [{"name": f"a{step * n}", "value": "b"} for n in range(size // 60)] for step in (1, 2)
+    )  # fmt: skip
+    container = {"name": "kserve-container", **engine(args=["vllm", "serve", NAME]), "env": runtime}
+    base = _custom("ServingRuntime", {"containers": [container]}, metadata={"name": "r"})
+    model = {"runtime": "r", "env": predictor[::-1]}
+    return manifest([base, _custom("InferenceService", {"predictor": {"model": model}})])
+
+
 def _presets(options: list[str], engines: int = 1) -> bytes:
     """Workspaces of KAITO with one ConfigMap."""
     one = {
@@ -910,6 +934,8 @@ MANIFESTS: Final[dict[str, Family]] = {
         {"run": repeated("$A;", size // 2) + "vllm serve m", "envs": {"A": "b " * (size // 4)}}
     ),
     "runtimes": _runtime,
+    "selected runtimes": _selected,
+    "merged variables": _merged_variables,
     "a Hugging Face server": lambda size: manifest(
         _custom(
             "InferenceService",

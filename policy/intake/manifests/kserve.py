@@ -12,16 +12,26 @@ from __future__ import annotations
 
 import re
 from posixpath import commonpath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.hardware import pod_signs
+from policy.intake.manifests.kserve_runtimes import (
+    OTHER_FORMATS,
+    SHIPPED_RUNTIMES,
+    WantedRuntime,
+    add_selection_doubt,
+    is_shipped,
+    runtime_of,
+    wanted_runtime,
+)
 from policy.intake.manifests.mounts import absolute
-from policy.intake.manifests.pods import pod_containers, read_container, read_pod
+from policy.intake.manifests.pods import pod_containers, read_container, read_env_from, read_pod, read_variable
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
+from policy.intake.manifests.strategic_merge import merged_list
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -80,20 +90,9 @@ FORMAT_FIELDS: Final = (
     "paddle",
 )
 """The fields of a predictor that are a model of the format with that name, an older form of `model`."""
-SHIPPED_RUNTIMES: Final = {
-    "vllm": frozenset({"kserve-vllmserver", "kserve-vllmserver-multinode"}),
-    "huggingface": frozenset({"kserve-huggingfaceserver", "kserve-huggingfaceserver-multinode"}),
-}
-"""The runtimes that KServe ships for the model formats that run vLLM."""
-OTHER_SHIPPED_RUNTIMES: Final = frozenset(
-    {
-        *("kserve-autogluonserver", "kserve-catboostserver", "kserve-djlserving", "kserve-lgbserver"),
-        *("kserve-llm-sglang", "kserve-mlserver", "kserve-openvino", "kserve-paddleserver", "kserve-pmmlserver"),
-        *("kserve-predictiveserver", "kserve-sklearnserver", "kserve-tensorflow-serving", "kserve-torchserve"),
-        *("kserve-tritonserver", "kserve-xgbserver"),
-    }
-)
-"""The runtimes that KServe ships for other model formats; none of them runs vLLM."""
+LATER_FIELDS: Final = frozenset({"huggingface", "onnx", "triton"})
+LATER_PROTOCOL: Final = "v2"
+"""The protocol that KServe sets in these fields if they state none."""
 
 
 def runtime_container(document: ManifestNode) -> ManifestNode | None:
@@ -129,17 +128,22 @@ def read_inference_service(document: ManifestNode) -> None:
         read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
     model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
     mounts = dict.fromkeys(STORED_IN, _storage_mounts(document.get("spec", "predictor")))
-    runtime = model.reader.runtime(model.get("runtime").text()) if model.is_object() else None
-    added = _worker_variables(workers, runtime) if workers.is_object() else {}
-    read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
+    has_workers = workers.is_object()
+    wanted = runtime = None
     if model.is_object():
-        _read_model(document, model, (model.get("modelFormat", "name").text() or "").lower(), runtime, added)
+        wanted = wanted_runtime(model, model.get("modelFormat", "name").text() or "", None, has_workers=has_workers)
+        runtime = runtime_of(model.reader, wanted)
+    added = _worker_variables(workers, runtime) if has_workers else {}
+    read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
+    if wanted is not None:
+        _read_model(document, model, wanted, runtime, added)
         return
     for name in FORMAT_FIELDS:
         model = document.get("spec", "predictor", name)
         if model.is_object():
-            runtime = model.reader.runtime(model.get("runtime").text())
-            _read_model(document, model, name, runtime, added)
+            protocol = LATER_PROTOCOL if name in LATER_FIELDS else None
+            wanted = wanted_runtime(model, name, protocol, has_workers=has_workers)
+            _read_model(document, model, wanted, runtime_of(model.reader, wanted), added)
 
 
 def _storage_mounts(component: ManifestNode) -> list[str]:
@@ -170,17 +174,18 @@ def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> 
 def _read_model(
     document: ManifestNode,
     model: ManifestNode,
-    wanted: str,
+    wished: WantedRuntime,
     runtime: ServingRuntime | None,
     added: dict[str, str | None],
 ) -> None:
-    """Read the model of a predictor, of the format ``wanted``.
+    """Read the model of a predictor, which has the runtime of the manifest, if there is one.
 
     ``added`` has the variables that KServe sets, empty without workers.
     """
-    name = model.get("runtime").text()
+    wanted = wished.model_format.lower()
+    name = wished.name if runtime is None else runtime.name
     base = None if runtime is None else runtime.container
-    is_unknown = runtime is None and not _is_shipped(name, wanted)
+    is_unknown = runtime is None and not is_shipped(name, wanted)
     draft = read_container(model, mounts=_storage_mounts(document.get("spec", "predictor")))
     own = EngineDraft(model)
     own.has_default_image = True
@@ -204,20 +209,9 @@ def _read_model(
             return
     elif not (draft.words or is_unknown):
         return
-    if draft.has_command:
-        own.words, own.places, own.has_command = draft.words, draft.places, True
-    else:
-        own.words, own.places = own.words + draft.words, own.places + draft.places
-    own.env.update(draft.env)
-    own.mounts |= draft.mounts
-    own.folder = draft.folder or own.folder
-    own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
-    own.image = draft.image or own.image
+    _merge_container(own, base, draft, model)
     own.hardware += [*draft.hardware, *pod_signs(document.get("spec", "predictor"))]
-    _choose_build(own, model, runtime, wanted, has_workers=bool(added))
-    own.files.update(draft.files)
-    for note in draft.notes:
-        own.note(note)
+    _choose_build(own, model, name, runtime, wanted, has_workers=bool(added))
     uri = model.get("storageUri").text()
     if added:
         _add_workers(own, document, uri, added, has_runtime=base is not None)
@@ -225,9 +219,61 @@ def _read_model(
         mount(own, uri, MODEL_PATH)
     own.words = [_filled(word, document) for word in own.words]
     own.env = {name: None if value is None else _filled(value, document) for name, value in own.env.items()}
-    if runtime is not None and name is not None:
-        _check_runtime(own, runtime, name)
+    if wished.name is None:
+        add_selection_doubt(own, runtime, wanted)
+    elif runtime is not None:
+        _check_runtime(own, runtime, runtime.name)
     _finish(own, name, wanted, is_unknown=is_unknown)
+
+
+def _merge_container(own: EngineDraft, base: ManifestNode | None, draft: EngineDraft, model: ManifestNode) -> None:
+    """Merge the container of a predictor's model into that of its runtime; ``base`` is None if the manifest has none.
+
+    A command replaces the runtime's. The arguments follow the runtime's, except those that KServe's own runtimes have.
+    """
+    written, of_runtime = ([*zip(each.words, each.places, strict=True)] for each in (draft, own))
+    if draft.has_command:
+        count = sum(place.startswith("command") for place in draft.places)
+        kept = [(word, place) for word, place in of_runtime if place.startswith("runtime.args")]
+        of_runtime, written, own.has_command = [*written[:count], *kept], written[count:], True
+    own.words, own.places = ([pair[side] for pair in [*of_runtime, *written]] for side in (0, 1))
+    if base is None:
+        own.env.update(draft.env)
+    else:
+        _merge_variables(own, base, model)
+    own.mounts |= draft.mounts
+    own.folder = draft.folder or own.folder
+    own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
+    own.image = draft.image or own.image
+    own.files.update(draft.files)
+    for note in draft.notes:
+        own.note(note)
+
+
+def _merge_variables(own: EngineDraft, base: ManifestNode, model: ManifestNode) -> None:
+    """Set the variables of a runtime's container with those of a predictor's model merged in place.
+
+    A variable keeps its place in the runtime, so that others refer to the predictor's value. ``envFrom`` replaces the
+    runtime's.
+    """
+    below, above = ([item for item in node.get("env").items() if _is_variable(item)] for node in (base, model))
+    named = {item.value["name"]: item for item in [*below, *above]}
+    own.env, own.has_hidden_variables = {}, False
+    read_env_from(model.get("envFrom") if model.get("envFrom").value else base.get("envFrom"), own)
+    for item in merged_list([item.value for item in below], [item.value for item in above], "name"):
+        node = named[item["name"]]
+        read_variable(node.with_value(_with_one_value(item, node.value)), own)
+
+
+def _is_variable(item: ManifestNode) -> bool:
+    return isinstance(item.value, dict) and isinstance(item.value.get("name"), str)
+
+
+def _with_one_value(item: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """A merged variable with the source that the upper one states, if both a value and ``valueFrom`` are left."""
+    if not (item.get("value") and item.get("valueFrom")):
+        return item
+    return {name: value for name, value in item.items() if name != ("value" if above.get("valueFrom") else "valueFrom")}
 
 
 def _filled(text: str, document: ManifestNode) -> str:
@@ -242,13 +288,6 @@ def _filled(text: str, document: ManifestNode) -> str:
         return field.value if isinstance(field.value, str) else found[0]
 
     return FIELD.sub(value, text) if type(text) is str and TEMPLATE in text else text
-
-
-def _is_shipped(name: str | None, wanted: str) -> bool:
-    """Whether KServe ships the runtime with this name, or that of a model format if none is named."""
-    if name is None:
-        return wanted in SHIPPED_RUNTIMES
-    return name in SHIPPED_RUNTIMES.get(wanted, OTHER_SHIPPED_RUNTIMES)
 
 
 def _runs_kserve_server(own: EngineDraft) -> bool:
@@ -267,11 +306,11 @@ def _finish(own: EngineDraft, name: str | None, wanted: str, *, is_unknown: bool
     elif own.has_command and _runs_kserve_server(own):
         own.problem = KSERVE_SERVER_UNREAD
         own.finish()
-    elif is_unknown and _shows_vllm(own, name):
+    elif is_unknown and _shows_vllm(own, name, wanted):
         named = "the runtime" if name is None else f"the runtime {quoted(name)}"
         own.problem = (
-            f"{named} is not in the manifest, and its name or the predictor's arguments, variables or image show vLLM; "
-            "give the runtime in the same manifest"
+            f"{named} is not in the manifest, and its name or the predictor's arguments, variables, image, model or "
+            "accelerator show that it may be vLLM; give the runtime in the same manifest"
         )
         own.finish()
 
@@ -303,10 +342,13 @@ def _doubt_runtime(own: EngineDraft, name: str, wanted: str) -> None:
     own.doubts.append(doubt)
 
 
-def _shows_vllm(own: EngineDraft, name: str | None) -> bool:
-    """Whether a predictor's arguments, variables, image or runtime's name show vLLM."""
+def _shows_vllm(own: EngineDraft, name: str | None, wanted: str) -> bool:
+    """Whether a predictor's arguments, variables, image, model or accelerator, or its runtime's name show vLLM."""
+    is_other_format, is_on_hub = wanted in OTHER_FORMATS, own.models.get(MODEL_PATH, MODEL_PATH) != MODEL_PATH
     return (
-        "vllm" in (name or "").lower()
+        (is_on_hub and (name is not None or not is_other_format))
+        or (bool(own.hardware) and not is_other_format)
+        or "vllm" in (name or "").lower()
         or images.starts_vllm(own.image, own.node.reader.images)
         or images.names_vllm(own.image)
         or shows_vllm(own.words, own.env, by_model=False)  # many runtimes have `--model`
@@ -322,16 +364,22 @@ def server_of(document: ManifestNode) -> str:
 
 
 def _choose_build(
-    own: EngineDraft, model: ManifestNode, runtime: ServingRuntime | None, wanted: str, *, has_workers: bool
+    own: EngineDraft,
+    model: ManifestNode,
+    name: str | None,
+    runtime: ServingRuntime | None,
+    wanted: str,
+    *,
+    has_workers: bool,
 ) -> None:
     """Set the image that KServe chooses for a predictor, with a note if it is, or may be, a CPU build.
 
     ``runtimeVersion`` becomes the tag. Otherwise the image of vLLM's server becomes its `-cpu` build without a GPU, and
     that of the Hugging Face server its `-gpu` build with one.
     """
-    name, version, image = model.get("runtime").text(), model.get("runtimeVersion").text(), own.image
-    is_shipped = runtime is None and _is_shipped(name, wanted) and wanted in SHIPPED_RUNTIMES
-    server = f"{wanted}server" if is_shipped else _server(name, runtime)
+    version, image = model.get("runtimeVersion").text(), own.image
+    is_own = runtime is None and is_shipped(name, wanted) and wanted in SHIPPED_RUNTIMES
+    server = f"{wanted}server" if is_own else _server(name, runtime)
     has_gpu = has_workers or _has_gpu(model, runtime)
     if image is not None and "@sha256:" not in image:
         tag = _tag(image)

@@ -118,19 +118,24 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None, mou
 def read_env(env: ManifestNode, draft: EngineDraft) -> None:
     """Add a list of variables; a value that the manifest does not contain is ``None``."""
     for item in env.items():
-        name = item.get("name").text()
-        if name is None:
-            continue
-        if item.get("valueFrom").is_object():
-            reference = item.get("valueFrom", "configMapKeyRef")
-            if not _is_skipped(reference):
-                draft.env[name] = _from_config_map(reference) if reference.value is not None else _from_pod(item, draft)
-        else:
-            value = item.get("value").text()
-            if value is not None or item.get("value").value is None:
-                draft.env[name] = expand(value or "", draft, item)
-        if name.startswith(GROUP_PREFIX) and draft.env.get(name, "") is None:
-            item.fault(f"LeaderWorkerSet sets the variable {quoted(name)}; choose another name, or write its value")
+        read_variable(item, draft)
+
+
+def read_variable(item: ManifestNode, draft: EngineDraft) -> None:
+    """Add a variable, as ``read_env`` does."""
+    name = item.get("name").text()
+    if name is None:
+        return
+    if item.get("valueFrom").is_object():
+        reference = item.get("valueFrom", "configMapKeyRef")
+        if not _is_skipped(reference):
+            draft.env[name] = _from_config_map(reference) if reference.value is not None else _from_pod(item, draft)
+    else:
+        value = item.get("value").text()
+        if value is not None or item.get("value").value is None:
+            draft.env[name] = expand(value or "", draft, item)
+    if name.startswith(GROUP_PREFIX) and draft.env.get(name, "") is None:
+        item.fault(f"LeaderWorkerSet sets the variable {quoted(name)}; choose another name, or write its value")
 
 
 def _from_pod(item: ManifestNode, draft: EngineDraft) -> str | None:

@@ -56,9 +56,11 @@ class ServingRuntime(Struct, frozen=True):
 
     ``server`` is the annotation by which KServe chooses the build of the image, empty if there is none.
     ``is_disabled``: whether KServe refuses a service that names it. ``is_certain``: whether no other runtime of the
-    manifest can be meant.
+    manifest can be meant. ``spec`` has the model formats for which KServe may select it.
     """
 
+    name: str
+    spec: ManifestNode
     container: ManifestNode
     workers: ManifestNode
     server: str = ""
@@ -67,8 +69,10 @@ class ServingRuntime(Struct, frozen=True):
 
     def is_like(self, other: ServingRuntime) -> bool:
         """Whether another runtime is the same but for its place in the manifest."""
-        return (self.container.value, self.workers.value, self.server, self.is_disabled) == (
-            *(other.container.value, other.workers.value, other.server, other.is_disabled),
+        formats = self.spec.value.get("supportedModelFormats"), other.spec.value.get("supportedModelFormats")
+        return formats[0] == formats[1] and (
+            (self.container.value, self.workers.value, self.server, self.is_disabled)
+            == (other.container.value, other.workers.value, other.server, other.is_disabled)
         )
 
 
@@ -111,6 +115,8 @@ class ManifestReader:
         self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}
         self._runtimes: dict[str, dict[str | None, ServingRuntime]] = {}
         self._cluster_runtimes: dict[str, ServingRuntime] = {}
+        self.selectable_runtimes: dict[Any, Any] | None = None
+        """The best runtime of the manifest for each model format, once a service names none."""
         self._hooks: set[str] = set()
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
@@ -260,6 +266,12 @@ class ManifestReader:
         else:
             return of_cluster
         return found if of_cluster is None and count == 1 else structs.replace(found, is_certain=False)
+
+    def runtimes(self) -> Iterator[tuple[str | None, ServingRuntime, bool]]:
+        """The runtimes of the manifest, each with its namespace and whether it is one of the cluster."""
+        for same_name in self._runtimes.values():
+            yield from ((namespace, runtime, False) for namespace, runtime in same_name.items())
+        yield from ((None, runtime, True) for runtime in self._cluster_runtimes.values())
 
     def may_copy(self, size: int, node: ManifestNode) -> bool:
         """Whether ``size`` more characters may be copied; the limit keeps a small manifest from expanding endlessly."""

@@ -305,7 +305,8 @@ def _collect_referenced(node: ManifestNode) -> None:
         container = kserve.runtime_container(node)
         if name is not None and container is not None:
             is_disabled = node.get("spec", "disabled").value is True
-            runtime = ServingRuntime(container, node.get("spec", "workerSpec"), kserve.server_of(node), is_disabled)
+            spec, workers = node.get("spec"), node.get("spec", "workerSpec")
+            runtime = ServingRuntime(name, spec, container, workers, kserve.server_of(node), is_disabled)
             if identity == CLUSTER_RUNTIME:
                 node.reader.add_cluster_runtime(name, runtime)
             else:

@@ -1,6 +1,8 @@
 """Merge two specs as KServe merges configurations: a strategic merge patch of what the upper one sets.
 
 Objects are merged by field, lists of core/v1 by their keys. A zero value in Go, such as an empty text, sets nothing.
+An item that both lists have keeps its place in the lower one, and a new one stands before those of the lower one that
+are not yet placed.
 """
 
 from __future__ import annotations
@@ -33,21 +35,35 @@ def merged(below: Any, above: Any) -> Any:
     for name, value in above.items():
         key = LIST_KEYS.get(name) if isinstance(name, str) else None
         if key is not None and isinstance(value, list) and isinstance(below.get(name), list):
-            result[name] = _merged_lists(below[name], value, key)
+            result[name] = merged_list(below[name], value, key)
         else:
             result[name] = merged(below.get(name), value)
     return result
 
 
-def _merged_lists(below: list[Any], above: list[Any], key: str) -> list[Any]:
-    """The items of ``above``, each merged with that of the same key, then the others of ``below``.
+def merged_list(below: list[Any], above: list[Any], key: str) -> list[Any]:
+    """The items of both lists, those with the same key merged, in the order of a strategic merge patch.
 
     An item without a key is kept as it is.
     """
-    named = {item[key]: item for item in below if _is_named(item, key)}
-    used = {item[key] for item in above if _is_named(item, key)}
-    found = [merged(named.get(item[key]), item) if _is_named(item, key) else item for item in above]
-    return found + [item for item in below if not _is_named(item, key) or item[key] not in used]
+    named, places = {}, {}
+    for place, item in enumerate(below):
+        if _is_named(item, key) and item[key] not in named:
+            named[item[key]], places[item[key]] = item, place
+    patched: dict[Any, Any] = {}
+    for place, item in enumerate(above):
+        name = item[key] if _is_named(item, key) else None
+        patched[(place,) if name is None else name] = (
+            item if name is None else merged(patched.get(name, named.get(name)), item)
+        )
+    rest = [place for place, item in enumerate(below) if not _is_named(item, key) or item[key] not in patched]
+    found, count = [], 0
+    for name, item in patched.items():
+        while count < len(rest) and rest[count] < places.get(name, -1):
+            found.append(below[rest[count]])
+            count += 1
+        found.append(item)
+    return found + [below[place] for place in rest[count:]]
 
 
 def _is_named(item: Any, key: str) -> bool:

@@ -6,10 +6,11 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shipped_images import read_manifest
+from shipped_images import read_manifest, shipped_images
 from tables import table
 
 from policy.errors import RequestInvalid
+from policy.intake.manifests import registry
 from policy.intake.result import require_known_values
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -636,3 +637,213 @@ def test_kserves_server_in_a_pod_is_not_overlooked(args: list[str], *, is_proble
     assert [each.words for each in read_manifest(document, "", [])] == (
         [["python", "-m", "huggingfaceserver", *args]] if is_problem else []
     )
+
+
+def selectable(name: str, *formats: dict[str, Any], kind: str = "ServingRuntime", **spec: Any) -> dict[str, Any]:
+    """A runtime of the namespace `d` that KServe may select, whose variable `A` is its name."""
+    found = runtime(kind, supportedModelFormats=[{"name": "custom", "autoSelect": True, **each} for each in formats])
+    found["metadata"] = {"name": name, **({"namespace": "d"} if kind == "ServingRuntime" else {})}
+    found["spec"]["containers"][0]["env"] = [{"name": "A", "value": name}]
+    found["spec"].update(spec)
+    return found
+
+
+def unnamed(model: dict[str, Any] | None = None, **predictor: Any) -> dict[str, Any]:
+    found = service({"modelFormat": {"name": "custom"}, **(model or {})}, **predictor)
+    found["metadata"]["namespace"] = "d"
+    del found["spec"]["predictor"]["model"]["runtime"]
+    return found
+
+
+CLUSTER: Any = {"kind": "ClusterServingRuntime"}
+WITH_WORKERS: dict[str, Any] = {"workerSpec": {"containers": []}}
+SELECTED: list[tuple[list[dict[str, Any]], dict[str, Any], str | None]] = [
+    ([selectable("a", {})], unnamed(), "a"),
+    ([selectable("b", {}), selectable("a", {})], unnamed(), "a"),
+    ([selectable("a", {}), selectable("b", {"priority": 1})], unnamed(), "b"),
+    ([selectable("a", {"priority": 1}), selectable("b", {"priority": 2})], unnamed(), "b"),
+    ([selectable("a", {"priority": 1}, {"priority": 9}), selectable("b", {"priority": 2})], unnamed(), "b"),
+    ([selectable("a", {"priority": True}), selectable("b", {"priority": 0})], unnamed(), "b"),
+    ([selectable("a", {}), selectable("c", {"priority": 9}, **CLUSTER)], unnamed(), "a"),
+    ([selectable("c", {}, **CLUSTER)], unnamed(), "c"),
+    ([selectable("b", {}, protocolVersions=["v1"]), selectable("a", {}, protocolVersions=["v2", "v1"])],
+     unnamed(), "a"),
+    ([selectable("a", {}), selectable("b", {}, protocolVersions=["v1"])], unnamed(), "b"),
+    ([selectable("a", {}, protocolVersions=["v1"])], unnamed({"protocolVersion": "v2"}), None),
+    ([selectable("a", {}, protocolVersions=["v2"])], unnamed(), None),
+    ([selectable("a", {}, protocolVersions=["v2"])], unnamed({"protocolVersion": "v2"}), "a"),
+    ([selectable("a", {}, protocolVersions="v1")], unnamed(), None),
+    ([selectable("a", {"version": "1"})], unnamed({"modelFormat": {"name": "custom", "version": "1"}}), "a"),
+    ([selectable("a", {"version": "1"})], unnamed(), "a"),
+    ([selectable("a", {"version": "2"})], unnamed({"modelFormat": {"name": "custom", "version": "1"}}), None),
+    ([selectable("a", {})], unnamed({"modelFormat": {"name": "custom", "version": "1"}}), None),
+    ([selectable("a", {"autoSelect": False})], unnamed(), None),
+    ([selectable("a", {"autoSelect": None})], unnamed(), None),
+    ([selectable("a", {"name": "Custom"})], unnamed(), None),
+    ([selectable("a", {"name": 1}), selectable("b", supportedModelFormats=["custom", None])], unnamed(), None),
+    ([selectable("a", supportedModelFormats={"name": "custom"})], unnamed(), None),
+    ([selectable("a", {}, disabled=True)], unnamed(), None),
+    ([selectable("a", {}, multiModel=True)], unnamed(), None),
+    ([selectable("a", {}, **WITH_WORKERS)], unnamed(), None),
+    ([selectable("a", {}, **WITH_WORKERS)], unnamed(workerSpec={}), "a"),
+    ([selectable("a", {})], unnamed(workerSpec={}), None),
+    ([selectable("a", {"name": "vLLM"})], unnamed(VLLM | GPU), "a"),
+    ([selectable("a", {"name": "vLLM"}, protocolVersions=["v2"])], unnamed(VLLM | GPU), "a"),
+    ([selectable("a", {"name": "vLLM"}, protocolVersions=["v1"])], unnamed(VLLM | GPU), None),
+    ([selectable("c", {"name": "vLLM"}, **CLUSTER)], unnamed(VLLM | GPU), None),
+    ([selectable("c", {"name": "vLLM", "priority": 1}, **CLUSTER)], unnamed(VLLM | GPU), "c"),
+    ([selectable("c", {"name": "vLLM", "version": "2"}, **CLUSTER)],
+     unnamed({"modelFormat": {"name": "vLLM", "version": "2"}} | GPU), "c"),
+]  # fmt: skip
+
+
+@table(("documents", "asking", "name"), SELECTED)
+@table("is_reversed", [False, True])
+def test_a_predictor_that_names_no_runtime_has_the_first_that_supports_its_model(
+    documents: list[dict[str, Any]], asking: dict[str, Any], name: str | None, *, is_reversed: bool
+) -> None:
+    asking["spec"]["predictor"]["model"].pop("runtime", None)
+    found = read_manifest([asking, *(documents[::-1] if is_reversed else documents)], "", [])
+    models = [each for each in found if each.path == "[0].spec.predictor.model"]
+    assert [each.env.get("A") for each in models] == ([name] if models or name else [])
+    doubt = (
+        "no `runtime` is named, and KServe selects one of the namespace or the cluster by the model's format; "
+        f"`{name}` of the manifest is assumed; name it (`runtime: {name}`)"
+    )
+    assert [each.doubts for each in models if name] == ([[doubt]] if name else [])
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "own", "name"),
+    [
+        (["e", "d"], "d", "r1"),
+        (["e"], "d", None),
+        (["e", None], "d", "r1"),
+        (["e", "f"], None, "r0"),
+    ],
+)
+def test_a_runtime_is_selected_in_the_namespace_of_the_service(
+    namespaces: list[str | None], own: str | None, name: str | None
+) -> None:
+    runtimes = [selectable(f"r{place}", {}) for place, _ in enumerate(namespaces)]
+    for each, namespace in zip(runtimes, namespaces, strict=True):
+        each["metadata"]["namespace"] = namespace
+    asking = unnamed()
+    asking["metadata"]["namespace"] = own
+    found = [each.env["A"] for each in read_manifest([*runtimes, asking], "", []) if each.path.endswith("model")]
+    assert found == ([name] if name else [])
+
+
+@pytest.mark.parametrize("field", ["huggingface", "pytorch"])
+def test_the_field_of_a_format_has_the_protocol_that_kserve_sets(field: str) -> None:
+    runtimes = [selectable(version, {"name": field}, protocolVersions=[version]) for version in ("v1", "v2")]
+    document = unnamed()
+    document["spec"]["predictor"] = {field: {}}
+    found = [each for each in read_manifest([*runtimes, document], "", []) if each.path.endswith(field)]
+    assert [each.env["A"] for each in found] == ["v2" if field == "huggingface" else "v1"]
+
+
+@pytest.mark.parametrize(
+    ("model", "remedy"),
+    [
+        (VLLM, "KServe's own is assumed; name it, such as `runtime: kserve-vllmserver`"),
+        (HUGGINGFACE, "KServe's own is assumed; name it, such as `runtime: kserve-huggingfaceserver`"),
+        (VLLM | {"runtime": "kserve-vllmserver"}, None),
+    ],
+)
+def test_in_a_review_the_runtime_of_a_predictor_that_names_none_is_a_doubt(
+    model: dict[str, Any], remedy: str | None
+) -> None:
+    document = service(model | GPU)
+    (found,) = registry.read_manifest(document, "", [], shipped_images(), is_under_review=True)
+    assert [each.rpartition("format; ")[2] for each in found.doubts] == ([remedy] if remedy else [])
+    assert model_of(document).doubts == []
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "expected"),
+    [
+        ({"B": "0", "A": "$(B)"}, {"B": "1"}, {"B": "1", "A": "1"}),
+        ({"B": "0"}, {"A": "$(B)"}, {"A": "$(B)", "B": "0"}),
+        ({"B": "0", "C": "2"}, {"C": "3", "A": "$(B)$(C)"}, {"B": "0", "C": "3", "A": "03"}),
+        ({"B": "0"}, {"B": ""}, {"B": "0"}),
+        ({"A": "0", "B": "$(A)"}, {}, {"A": "0", "B": "0"}),
+        ({}, {"A": "0", "B": "$(A)"}, {"A": "0", "B": "0"}),
+    ],
+)
+def test_a_predictors_variables_are_merged_into_its_runtimes_in_place(
+    below: dict[str, str], above: dict[str, str], expected: dict[str, str]
+) -> None:
+    base = runtime()
+    base["spec"]["containers"][0]["env"] = [{"name": name, "value": value} for name, value in below.items()]
+    found = model_of(base, service({"env": [{"name": name, "value": value} for name, value in above.items()]}))
+    assert list(found.env.items()) == list(expected.items())
+
+
+SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "expected"),
+    [
+        ({"value": "0"}, {"valueFrom": SECRET}, None),
+        ({"valueFrom": SECRET}, {"value": "1"}, "1"),
+        ({"valueFrom": SECRET}, {}, None),
+    ],
+)
+def test_a_merged_variable_has_the_source_that_the_predictor_states(
+    below: dict[str, Any], above: dict[str, Any], expected: str | None
+) -> None:
+    base = runtime()
+    base["spec"]["containers"][0]["env"] = [{"name": "A", **below}]
+    assert model_of(base, service({"env": [{"name": "A", **above}]})).env == {"A": expected}
+
+
+def test_variables_from_elsewhere_replace_those_of_the_runtime() -> None:
+    base = runtime()
+    base["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "below"}}]
+    maps = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {name: "1"}}
+        for name in ("below", "above")
+    ]
+    assert model_of(base, *maps, service()).env == {"below": "1"}
+    assert model_of(base, *maps, service({"envFrom": [{"configMapRef": {"name": "above"}}]})).env == {"above": "1"}
+
+
+def test_a_variable_with_a_fault_is_reported_once_where_it_is_written() -> None:
+    base = runtime()
+    base["spec"]["containers"][0]["env"] = [{"name": "B", "value": "0"}]
+    document = service({"env": [{"name": "A", "value": 1}, {"value": "1"}, "A", {"name": "B", "value": 2}]})
+    (found,) = [each for each in read_manifest([base, document], "", []) if each.faults]
+    place = "/1/spec/predictor/model/env"
+    assert [fault.pointer for fault in found.faults] == [f"{place}/0/value", f"{place}/2", f"{place}/3/value"]
+
+
+def test_a_predictors_command_replaces_its_runtimes_but_not_the_arguments() -> None:
+    base = runtime()
+    base["spec"]["containers"][0] |= {"command": ["old"], "args": ["--enable-dbo"]}
+    found = model_of(base, service({"command": ["vllm", "serve", "dense"], "args": ["--enforce-eager"]}))
+    assert found.words == ["vllm", "serve", "dense", "--enable-dbo", "--enforce-eager"]
+    assert found.places == ["command[0]", "command[1]", "command[2]", "runtime.args[0]", "args[0]"]
+
+
+@table("name", [None, "team-rt"])
+@table(
+    ("model_format", "model", "is_problem"),
+    [
+        ("custom", {"storageUri": "hf://Qwen/Qwen3-8B"}, (True, True)),
+        ("custom", GPU, (True, True)),
+        ("custom", {"storageUri": "s3://bucket/model"}, (False, False)),
+        ("custom", {"storageUri": "hf://Qwen/Qwen3-8B", "args": ["--config", "/x"]}, (True, True)),
+        ("pytorch", {"storageUri": "hf://Qwen/Qwen3-8B"}, (False, True)),
+        ("onnx", {"storageUri": "hf://Qwen/Qwen3-8B"}, (False, True)),
+        ("pytorch", GPU, (False, False)),
+        ("triton", GPU, (False, False)),
+    ],
+)
+def test_a_model_of_the_hub_or_an_accelerator_shows_that_an_unknown_runtime_may_be_vllm(
+    name: str | None, model_format: str, model: dict[str, Any], is_problem: tuple[bool, bool]
+) -> None:
+    document = service({"modelFormat": {"name": model_format}, "runtime": name, **model})
+    found = read_manifest(document, "", [])
+    assert [bool(each.problem) for each in found] == [True] * is_problem[name is not None]
