@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
+import shlex
 import signal
 import sys
-import tempfile
 from collections import Counter
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from _pytest.runner import runtestprotocol
+from files import use_new_folder
 from hypothesis import settings
-from processes import end_fork_server
+from processes import WorkerServer, end_fork_server, own_fork_server
 from shared_services import shared, shared_services
 from shipped_rules import ShippedRules
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no type hints
@@ -26,7 +26,7 @@ from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources, read_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["shared", "shared_services"]  # fixtures
 YOUNG_OBJECTS: Final = 100_000
@@ -149,13 +149,27 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    folder = Path(tempfile.mkdtemp(prefix="runner-policy-"))
-    folder.chmod(0o755)
-    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
-    config.option.basetemp = config.option.basetemp or str(folder / "t")
-    os.environ |= {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("STATE", "CACHE", "DATA")}
+    use_new_folder(config)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Let the processes of xdist be forked from one that has collected the tests, and use one fork server.
+
+    Not where they measure coverage, which starts before tests are imported, and again in each fork server.
+    """
+    if config.getoption("cov_source", None):
+        return
+    own_fork_server()
+    config.add_cleanup(end_fork_server)
+    server = WorkerServer(config.invocation_params.args)
+    config.add_cleanup(server.close)
+    if server.is_ready():
+        config.pluginmanager.register(server)
+        for spec in specs:
+            spec.python = shlex.quote(server.python)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -202,7 +216,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session", autouse=True)
 def _fork_server() -> Iterator[None]:
-    """End the fork server before coverage is combined."""
+    """End what this process had forked, and a fork server of its own before coverage is combined."""
     yield
     end_fork_server()
 

@@ -3,10 +3,10 @@
 It has also read and compiled the shipped rules, which takes most of the rest: a forked process that reads the same
 texts gets the same result at once.
 
-Each message on its socket is a request in JSON, sent with the files that become the process's standard streams and
+Each message on its sockets is a request in JSON, sent with the files that become the process's standard streams and
 further files; the answer is a message too. Programs (``processes.PROGRAM``) send theirs to another socket, in the
-format of ``marshal``, whose module takes no time to import. It ends when the socket is closed, that is with the process
-of the tests, and all processes that it forked end with it. Started by ``processes.ForkServer``.
+format of ``marshal``, whose module takes no time to import. It serves all processes of a run of the tests, and ends
+with the one that started it; all processes that it forked end with it. Started by ``processes.ForkServer``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 from select import select
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 IMPORTED: Final = (
     "fastapi.staticfiles",
@@ -61,39 +64,54 @@ PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
 
 
-def answer_requests(requests: socket.socket, programs: socket.socket) -> bool:
-    """Answer requests until their socket is closed; return true in a process that was forked for one.
+def answer_requests(control: socket.socket, requests: socket.socket, programs: socket.socket) -> bool:
+    """Answer requests until the control socket is closed; return true in a process that was forked for one.
 
-    ``programs`` listens for the programs that stand for ``runner-policy`` and for Python (``processes.PROGRAM``).
+    ``requests`` listens for processes of tests. What was forked for one of them ends with it. ``programs`` listens for
+    the programs that stand for ``runner-policy`` and for Python (``processes.PROGRAM``).
     """
+    clients: dict[socket.socket, set[int]] = {}  # with the processes that were forked for each and have not ended
     running: list[int] = []  # the processes that each wait for the command of a program
     while True:
-        if programs in select([requests, programs], [], [])[0]:
+        ready = select([control, requests, programs, *clients], [], [])[0][0]
+        if ready is control:
+            return False
+        if ready is requests:
+            clients[requests.accept()[0]] = set()
+            continue
+        if ready is programs:
             connection = programs.accept()[0]
-            if not (child := forked()):
-                requests.close()
-                programs.close()
+            if not (child := forked(control, requests, programs, *clients)):
                 return run_program(connection)
             connection.close()
             running = [child, *(each for each in running if os.waitpid(each, os.WNOHANG)[0] == 0)]
             continue
-        message, streams, _, _ = socket.recv_fds(requests, MESSAGE, MAX_FILES)
+        message, streams, _, _ = socket.recv_fds(ready, MESSAGE, MAX_FILES)
         if not message:
-            return False
+            end(clients.pop(ready))
+            ready.close()
+            continue
         request = json.loads(message)
+        answer: int | None
         if "poll" in request:
             ended, status = os.waitpid(request["poll"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if ended else None
+            clients[ready].discard(ended)
+        elif answer := forked(control, requests, programs, *clients):
+            clients[ready].add(answer)
         else:
-            answer = forked()
-        if answer == 0 and "command" in request:
-            requests.close()
-            programs.close()
             become(dict(enumerate(streams)), **request)
             return True
         for file in streams:
             os.close(file)
-        requests.send(json.dumps(answer).encode())
+        ready.send(json.dumps(answer).encode())
+
+
+def end(processes: Iterable[int]) -> None:
+    """End processes that were forked here."""
+    for pid in processes:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def run_program(connection: socket.socket) -> bool:
@@ -124,14 +142,16 @@ def run_program(connection: socket.socket) -> bool:
     os._exit(0)
 
 
-def forked() -> int:
-    """Fork: 0 in the new process, which ends with this one, and its id in this one."""
+def forked(*closed: socket.socket) -> int:
+    """Fork: 0 in the new process, which ends with this one and has closed these sockets, and its id in this one."""
     own = os.getpid()
     child = os.fork()
     if child == 0:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != own:  # it has already ended
             os.kill(os.getpid(), signal.SIGKILL)
+        for each in closed:
+            each.close()
     return child
 
 
@@ -247,6 +267,11 @@ def run_command() -> None:
         if not isinstance(ended.code, int | None):
             raise
         code = ended.code or 0
+    end_process(code)
+
+
+def end_process(code: int) -> None:
+    """End this process as Python does, but do not free its objects."""
     threading._shutdown()  # type: ignore[attr-defined]  # waits for other threads, as Python does at its end
     atexit._run_exitfuncs()
     for stream in sys.stdout, sys.stderr:
@@ -261,9 +286,9 @@ if __name__ == "__main__":  # a worker process of the service imports this modul
     use_shipped_rules()
     for name in IMPORTED:
         import_module(name)
-    listening = [socket.socket(fileno=int(each)) for each in sys.argv[1:]]
-    use_programs(Path(listening[1].getsockname()).parent)
+    sockets = [socket.socket(fileno=int(each)) for each in sys.argv[1:]]
+    use_programs(Path(sockets[-1].getsockname()).parent)
     gc.freeze()
     gc.enable()
-    if answer_requests(*listening):
+    if answer_requests(*sockets):
         run_command()

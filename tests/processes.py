@@ -8,10 +8,11 @@ import shutil
 import signal
 import socket
 import sys
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from select import select
-from subprocess import Popen, TimeoutExpired
+from subprocess import DEVNULL, Popen, TimeoutExpired
 from tempfile import TemporaryDirectory
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -53,21 +54,79 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-class ForkServer:
+FORK_SERVER = "FORK_SERVER_OF_TESTS"
+"""The variable with the folder of the fork server that all processes of a run use."""
+
+
+class Server:
+    """The process of a program of the tests that forks: it ends when this object is closed, or this process ends."""
+
+    def __init__(self, command: Sequence[str], *arguments: str, sockets: Sequence[str], **options: Any) -> None:
+        self._control, theirs = socket.socketpair()
+        self._folder = TemporaryDirectory(prefix="fork-server-")
+        self.folder = Path(self._folder.name)
+        self.python = str(self.folder / "python")
+        """A program that stands for Python, and asks the process to fork."""
+        write_program(Path(self.python), str(self.folder / "programs"), sys.executable)
+        with ExitStack() as stack:
+            stack.enter_context(theirs)
+            listening = [stack.enter_context(listening_socket(self.folder / name)) for name in sockets]
+            files = [each.fileno() for each in (theirs, *listening)]
+            self._process = Popen([sys.executable, *command, *map(str, files), *arguments], pass_fds=files, **options)
+
+    def close(self) -> None:
+        """End the process, and those that it forked."""
+        self._control.close()
+        self._process.wait()
+        self._folder.cleanup()
+
+
+def listening_socket(path: Path) -> socket.socket:
+    """A socket that keeps the bounds of messages, and accepts connections."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    found.bind(str(path))
+    found.listen()
+    return found
+
+
+class ForkServer(Server):
     """The process of ``fork_server``, which has imported the commands and forks for each start."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._folder = TemporaryDirectory(prefix="fork-server-")
-        self.address = str(Path(self._folder.name) / "programs")
-        write_program(Path(self._folder.name) / "python", self.address, sys.executable)
-        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as programs:
-            programs.bind(self.address)
-            programs.listen()
-            files = [theirs.fileno(), programs.fileno()]
-            command = [sys.executable, "-P", str(ROOT / "tests" / "fork_server.py"), *map(str, files)]
-            self._process = Popen(command, cwd=ROOT, pass_fds=files)
+        program = str(ROOT / "tests" / "fork_server.py")
+        super().__init__(["-P", program], sockets=["requests", "programs"], cwd=ROOT)
+
+
+class WorkerServer(Server):
+    """The process of ``worker_server``, which forks the processes of xdist; a plugin of the pytest that starts them."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        program = str(ROOT / "tests" / "worker_server.py")
+        options = {"stdin": DEVNULL, "stdout": DEVNULL, "start_new_session": True}
+        super().__init__([program], *arguments, sockets=["programs"], **options)
+
+    def is_ready(self) -> bool:
+        """Wait until it has collected the tests; false if it cannot."""
+        return bool(self._control.recv(MESSAGE))
+
+    def close(self) -> None:
+        """End the process, also while it collects."""
+        self._process.send_signal(signal.SIGINT)
+        super().close()
+
+    def pytest_xdist_getremotemodule(self) -> str:
+        """What xdist runs in a fork, where pytest is already running in another thread."""
+        return "import __main__; __main__.lend(channel)"
+
+
+class ForkClient:
+    """A connection to a fork server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._lock = Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.connect(str(folder / "requests"))
 
     def ask(self, streams: Sequence[int] = (), **request: Any) -> Any:
         """The answer to a request; ``streams`` are the files that become the standard streams of a new process."""
@@ -76,23 +135,30 @@ class ForkServer:
             return json.loads(self._socket.recv(MESSAGE))
 
     def close(self) -> None:
-        """End the process, and those that it forked."""
+        """End the processes that were forked for this one."""
         self._socket.close()
-        self._process.wait()
-        self._folder.cleanup()
 
 
 @cache
-def fork_server() -> ForkServer:
-    """The fork server of this process, started when it is first used."""
-    return ForkServer()
+def own_fork_server() -> ForkServer:
+    """A fork server of this process, and of those that it starts from now on."""
+    server = ForkServer()
+    os.environ[FORK_SERVER] = str(server.folder)
+    return server
+
+
+@cache
+def fork_server() -> ForkClient:
+    """The fork server, started if this process has none when it is first used."""
+    return ForkClient(Path(os.environ[FORK_SERVER]) if FORK_SERVER in os.environ else own_fork_server().folder)
 
 
 def end_fork_server() -> None:
-    """End the fork server if there is one, so that it writes its coverage data."""
-    if fork_server.cache_info().currsize:
-        fork_server().close()
-        fork_server.cache_clear()
+    """End what was forked for this process, and the fork server if it is of this process, which writes its coverage."""
+    for each in fork_server, own_fork_server:
+        if each.cache_info().currsize:
+            each().close()
+            each.cache_clear()
 
 
 class ForkedProcess:
@@ -221,5 +287,5 @@ def forked_program(folder: Path) -> Path:
     """A program in this folder that stands for ``runner-policy`` in a shell, and has it run by a forked process."""
     path = folder / "runner-policy"
     installed = str(Path(sys.executable).parent / "runner-policy")
-    write_program(path, fork_server().address, installed)
+    write_program(path, str(fork_server().folder / "programs"), installed)
     return path
