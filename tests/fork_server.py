@@ -212,6 +212,8 @@ def use_shipped_rules() -> None:
     shipped = ShippedRules()
     loader.read_folder = shipped.read_folder
     catalogue.load, cases.read_cases = shipped.load, shipped.read_cases
+    cases.read_yaml = shipped.read_yaml  # type: ignore[assignment, attr-defined]  # it is imported there
+    shipped.parse_cases()
     Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
 
 
@@ -286,6 +288,7 @@ if __name__ == "__main__":  # a worker process of the service imports this modul
     use_shipped_rules()
     for name in IMPORTED:
         import_module(name)
+    import_module("service.api.page").Page()  # compresses its files, which are kept
     sockets = [socket.socket(fileno=int(each)) for each in sys.argv[1:]]
     use_programs(Path(sockets[-1].getsockname()).parent)
     gc.freeze()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.checks.cases import Case, read_cases
 from policy.intake.model_lookup import no_models
+from policy.parser.yamltree import read_yaml
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load, no_pause
 from policy.rules.loader import Sources, read_folder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.intake.model_lookup import Find
+    from policy.parser.yamltree import YamlNode
 
 RULES: Final = Path(__file__).resolve().parent.parent / "rules"
 create = Policy.__init__
@@ -34,6 +36,7 @@ class ShippedRules:
         self._rules, self._cases = sources.rules, sources.cases
         self._catalogue = load(sources)
         self._read_cases = read_cases(sources.cases, self._catalogue)
+        self._parsed: dict[str, YamlNode] = {}
         self._policy = Policy(self._catalogue)
 
     @property
@@ -72,3 +75,16 @@ class ShippedRules:
         """In place of ``cases.read_cases``."""
         is_shipped = catalogue is self._catalogue and texts == self._cases
         return list(self._read_cases) if is_shipped else read_cases(texts, catalogue)
+
+    def parse_cases(self) -> None:
+        """Parse the shipped cases, for forked processes."""
+        for path, text in self._cases.items():
+            self.read_yaml(text, path, quotes_line=True)
+
+    def read_yaml(self, text: str, path: str, *, quotes_line: bool = False) -> YamlNode:
+        """In place of ``cases.read_yaml``: the shipped cases are parsed once."""
+        if self._cases.get(path) != text:
+            return read_yaml(text, path, quotes_line=quotes_line)
+        if path not in self._parsed:
+            self._parsed[path] = read_yaml(text, path, quotes_line=quotes_line)
+        return self._parsed[path]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
@@ -20,12 +21,11 @@ from service.documents.accept import HTML, JSON, TEXT, accept_of, headers_of, pr
 from service.problems import Refused
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
     from fastapi import FastAPI
     from starlette.requests import Request
     from starlette.types import Scope
 
+BUILT: Final = files("service").joinpath("page", "built")
 LANDING: Final = "/"
 VIEWS: Final = ("/rules", "/edit", "/fleet")
 """The paths of the page's views, beside ``/``."""
@@ -69,9 +69,9 @@ class Page:
     """The files of the page."""
 
     def __init__(self) -> None:
-        built = files("service").joinpath("page", "built")
-        self.index = _page_file(built.joinpath("index.html"), REVALIDATED)
-        self.assets = {file.name: _page_file(file, IMMUTABLE) for file in built.joinpath("assets").iterdir()}
+        self.index = _page_file("index.html", REVALIDATED)
+        names = [file.name for file in BUILT.joinpath("assets").iterdir()]
+        self.assets = {name: _page_file(f"assets/{name}", IMMUTABLE) for name in names}
 
 
 def is_page(scope: Scope) -> bool:
@@ -98,11 +98,13 @@ def add_page(app: FastAPI, page: Page) -> None:
     app.router.routes.append(Route(f"{ASSETS}{{name}}", asset, methods=["GET"]))
 
 
-def _page_file(file: Traversable, caching: str) -> PageFile:
-    body = file.read_bytes()
+@cache
+def _page_file(name: str, caching: str) -> PageFile:
+    """A file, compressed once in a process."""
+    body = BUILT.joinpath(name).read_bytes()
     headers = {
         **HEADERS,
-        "content-type": f"{TYPES[file.name.rpartition('.')[2]]}; charset=utf-8",
+        "content-type": f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8",
         "cache-control": caching,
         "etag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',
         "vary": "accept, accept-encoding",

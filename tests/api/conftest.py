@@ -23,7 +23,7 @@ import pytest
 from processes import Process, bound, forked
 from typer.testing import CliRunner
 
-from policy.checks import check
+from policy.checks import cases, check
 from policy.cli import proof, requests, rules
 from policy.cli.app import app
 from policy.policy import Policy
@@ -321,6 +321,7 @@ def call(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> Callab
         monkeypatch.setattr(module, "load", shipped_rules.load)
     for module in check, rules:
         monkeypatch.setattr(module, "read_cases", shipped_rules.read_cases)
+    monkeypatch.setattr(cases, "read_yaml", shipped_rules.read_yaml)
     monkeypatch.setattr(Policy, "__init__", shipped_rules.create_policy)
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
