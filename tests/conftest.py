@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shlex
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from _pytest.runner import runtestprotocol
-from files import use_new_folder
+from files import CopiedFolder, use_new_folder
 from hypothesis import settings
 from processes import WorkerServer, end_fork_server, own_fork_server
 from shared_services import shared, shared_services
@@ -26,7 +27,7 @@ from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources, read_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["shared", "shared_services"]  # fixtures
 YOUNG_OBJECTS: Final = 100_000
@@ -225,6 +226,19 @@ def _fork_server() -> Iterator[None]:
 def root() -> Path:
     """The project's folder."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def copied_rules(root: Path, tmp_path_factory: pytest.TempPathFactory) -> CopiedFolder:
+    """The folder of the shipped rules, to copy."""
+    return CopiedFolder(Path(shutil.copytree(root / "rules", tmp_path_factory.mktemp("copied") / "rules")))
+
+
+@pytest.fixture
+def copy_rules(copied_rules: CopiedFolder) -> Iterator[Callable[[Path], Path]]:
+    """Copies the shipped rules to a new folder. To change a file there, replace it (``files.replace_file``)."""
+    yield copied_rules.copy_to
+    assert copied_rules.is_unchanged(), "the test wrote into a file, which is that of all copies: use `replace_file`"
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import hashlib
 import os
 import pty
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -345,9 +344,9 @@ def without_id(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(root: Path, tmp_path: Path) -> Path:
-    """A copy of the shipped rules to change."""
-    return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
+def folder(copy_rules: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """A copy of the shipped rules to change, by replacing files (``files.replace_file``)."""
+    return copy_rules(tmp_path / "policy")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
+from files import replace_file
 from msgspec import structs
 from pydantic import SecretStr
 
@@ -130,7 +131,7 @@ def ending(folder: Path) -> Path:
     file = folder / "house" / f"{RULE}.yaml"
     text = file.read_text()
     assert "review_by: 2027-06-30" in text
-    file.write_text(text.replace("review_by: 2027-06-30", "review_by: 2027-03-01\nuntil: 2027-03-01"))
+    replace_file(file, text.replace("review_by: 2027-06-30", "review_by: 2027-03-01\nuntil: 2027-03-01"))
     return folder
 
 

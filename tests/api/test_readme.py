@@ -21,6 +21,7 @@ from .conftest import BIN, PATIENCE, ROOT, environment
 from .console import Block, Command, InvalidBlock, blocks, matches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from .conftest import Server
@@ -77,10 +78,10 @@ def is_run_here(command: Command) -> bool:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
+def workspace(copy_rules: Callable[[Path], Path], tmp_path: Path) -> Path:
     """A writable copy of the files that commands read, with a fake ``kubectl``."""
-    for name in ("rules", "docs"):
-        shutil.copytree(ROOT / name, tmp_path / "workspace" / name)
+    copy_rules(tmp_path / "workspace" / "rules")
+    shutil.copytree(ROOT / "docs", tmp_path / "workspace" / "docs")
     (tmp_path / "tmp").mkdir()
     (tmp_path / "bin").mkdir()
     kubectl = tmp_path / "bin" / "kubectl"

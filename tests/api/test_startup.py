@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from files import replace_file
 from ports import port_of_nobody
 from representatives import slow_except
 from typer.main import get_command
@@ -56,7 +57,7 @@ def edit(file: Path, *changes: tuple[str, str]) -> None:
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    file.write_text(text)
+    replace_file(file, text)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +79,10 @@ def test_equal_folders_change_nothing(
     assert (done.code, set(kinds(done).values()), done.err) == (0, {None}, "")
 
 
-def test_edited_rules_change_what_is_decided(call: Callable[..., Done], tmp_path: Path) -> None:
-    shutil.copytree(RULES, tmp_path / "rules")
+def test_edited_rules_change_what_is_decided(
+    call: Callable[..., Done], copy_rules: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    copy_rules(tmp_path / "rules")
     for name in ("kv-connector-fallback.yaml", "kv-connector-fallback_test.yaml"):
         (tmp_path / "rules" / "house" / name).unlink()
     fleet = tmp_path / "fleet.jsonl"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def replaced(path: str, *pairs: tuple[str, str]) -> Callable[[Path], None]:
         for old, new in pairs:
             assert text.count(old) == 1, old
             text = text.replace(old, new)
-        (folder / path).write_text(text)
+        replace_file(folder / path, text)
 
     return edit
 
@@ -78,10 +78,12 @@ EDITS = {
 }
 
 
-def on_screen(run: Callable[..., Done], root: Path, tmp_path: Path, name: str, columns: int) -> str:
+def on_screen(
+    run: Callable[..., Done], copy_rules: Callable[[Path], Path], tmp_path: Path, name: str, columns: int
+) -> str:
     """The output for an edit on a terminal of this width, without colours."""
     folder = tmp_path / f"rules-{columns}"
-    shutil.copytree(root / "rules", folder)
+    copy_rules(folder)
     EDITS[name](folder)
     done = run("rules", "diff", "rules", str(folder), COLUMNS=str(columns), FORCE_COLOR="1", NO_COLOR="1")
     assert done.code == 0, done.err
@@ -228,14 +230,18 @@ FAST = ("narrow a house rule",)
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in EXPECTED]
 )
-def test_the_summary_of_an_edit_fits_a_screen(run: Callable[..., Done], root: Path, tmp_path: Path, name: str) -> None:
-    found = on_screen(run, root, tmp_path, name, 100)
+def test_the_summary_of_an_edit_fits_a_screen(
+    run: Callable[..., Done], copy_rules: Callable[[Path], Path], tmp_path: Path, name: str
+) -> None:
+    found = on_screen(run, copy_rules, tmp_path, name, 100)
     assert found == EXPECTED[name]
     assert len(found.splitlines()) <= MAX_LINES
     assert max(map(len, found.splitlines())) <= 100
 
 
-def test_a_narrow_terminal_truncates_nothing(run: Callable[..., Done], root: Path, tmp_path: Path) -> None:
-    found = on_screen(run, root, tmp_path, "narrow a house rule", 80)
+def test_a_narrow_terminal_truncates_nothing(
+    run: Callable[..., Done], copy_rules: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    found = on_screen(run, copy_rules, tmp_path, "narrow a house rule", 80)
     assert found.split() == EXPECTED["narrow a house rule"].split()
     assert max(map(len, found.splitlines())) <= 80

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from dulwich import porcelain
+from files import CopiedFolder, replace_file
 from processes import forked_program
 from representatives import slow_except
 from ruletexts import rule_text
@@ -27,7 +28,7 @@ from policy.rules.changes import ItemChange
 from policy.rules.request_rule import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from api.conftest import Done
 
@@ -45,7 +46,7 @@ WITHOUT = shutil.ignore_patterns("known-problems")  # they would be in most reas
 
 
 @pytest.fixture(scope="session")
-def committed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def committed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> CopiedFolder:
     """A repository with the shipped rules, without known problems, in one commit, to copy.
 
     Its objects are in one file: to write 600 for each test would take longer than most of them.
@@ -57,13 +58,14 @@ def committed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     porcelain.repack(str(repository))
     for emptied in (repository / ".git" / "objects").glob("??"):
         emptied.rmdir()
-    return repository
+    return CopiedFolder(repository)
 
 
 @pytest.fixture
-def folder(committed: Path, tmp_path: Path) -> Path:
+def folder(committed: CopiedFolder, tmp_path: Path) -> Iterator[Path]:
     """A copy of the shipped rules, without known problems, at ``policy/rules`` of a repository with one commit."""
-    return Path(shutil.copytree(committed, tmp_path / "repository")) / "policy" / "rules"
+    yield committed.copy_to(tmp_path / "repository") / "policy" / "rules"
+    assert committed.is_unchanged(), "the test wrote into a file, which is that of all copies: use `replace_file`"
 
 
 def commit(repository: Path) -> None:
@@ -74,7 +76,7 @@ def commit(repository: Path) -> None:
 def narrow(folder: Path) -> None:
     text = (folder / RULE).read_text()
     assert NARROW[0] in text
-    (folder / RULE).write_text(text.replace(*NARROW))
+    replace_file(folder / RULE, text.replace(*NARROW))
 
 
 def changes(done: Done) -> list[tuple[list[str], str, str | None, str | None, dict[str, Any]]]:
@@ -93,7 +95,7 @@ def edited_requests(folder: Path) -> Path:
     """The rules, in which one about requests is edited: it holds for one word less."""
     text = (folder / LIMIT_RULE).read_text()
     assert "more_than: 128" in text
-    (folder / LIMIT_RULE).write_text(text.replace("more_than: 128", "more_than: 127"))
+    replace_file(folder / LIMIT_RULE, text.replace("more_than: 128", "more_than: 127"))
     return folder
 
 
@@ -504,7 +506,7 @@ def test_a_manifest_is_counted_if_one_side_does_not_know_its_exact_release(
     file.write_text(json.dumps({"manifest": pods, "model_configs": {"m": {**QWEN, "model_type": "qwen3"}}}))
     short = tmp_path / "short"
     shutil.copytree(folder, short)
-    (short / "releases.yaml").write_text(KNOWN_RELEASES.replace("'0.22.0', ", "").replace("0.23.0", "0.33.0"))
+    replace_file(short / "releases.yaml", KNOWN_RELEASES.replace("'0.22.0', ", "").replace("0.23.0", "0.33.0"))
     for rules in ("upstream", "house"):
         shutil.rmtree(short / rules)
     (short / "upstream").mkdir()
@@ -544,23 +546,28 @@ def test_an_unknown_revision_is_reported(
     assert message in done.err
 
 
-def test_a_folder_outside_a_repository_has_no_revisions(call: Callable[..., Done], root: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(root / "rules", tmp_path / "rules")
+def test_a_folder_outside_a_repository_has_no_revisions(
+    call: Callable[..., Done], copy_rules: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    folder = copy_rules(tmp_path / "rules")
     done = call("rules", "diff", "HEAD", "--rules", str(folder))
     assert (done.code, "is not in a git repository" in done.err) == (2, True)
 
 
-def test_a_revision_without_the_folder_is_reported(call: Callable[..., Done], folder: Path, root: Path) -> None:
-    other = shutil.copytree(root / "rules", folder.parent / "other")
+def test_a_revision_without_the_folder_is_reported(
+    call: Callable[..., Done], folder: Path, copy_rules: Callable[[Path], Path]
+) -> None:
+    other = copy_rules(folder.parent / "other")
     done = call("rules", "diff", "HEAD", "--rules", str(other))
     assert (done.code, "`HEAD` has no rules in this folder" in done.err) == (2, True)
 
 
 def test_invalid_rules_of_a_revision_are_reported_with_their_file(call: Callable[..., Done], folder: Path) -> None:
     good = (folder / RULE).read_text()
+    (folder / RULE).unlink()
     (folder / RULE).write_bytes(b"id: \xff")
     commit(folder.parent.parent)
-    (folder / RULE).write_text(good.replace("effect: fallback-v1", "effect: none"))
+    replace_file(folder / RULE, good.replace("effect: fallback-v1", "effect: none"))
     commit(folder.parent.parent)
     for revision, message in (("HEAD~1", "cannot be read"), ("HEAD", "unknown effect `none` of the house layer")):
         done = call("rules", "diff", revision, "--rules", str(folder))

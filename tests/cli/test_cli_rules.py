@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+from files import replace_file
 from representatives import slow_except
 
 from policy.checks.check import faults_of
@@ -35,7 +36,7 @@ def edit(file: Path, old: str, new: str) -> str:
     text = file.read_text()
     before, found, after = text.partition(old)
     assert found
-    file.write_text(before + new + after)
+    replace_file(file, before + new + after)
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 

@@ -285,9 +285,11 @@ def test_each_part_can_be_switched_off(checkout: Checkout, run: Callable[..., An
     assert (code, api[0].calls) == (0, []), text
 
 
-def test_own_rules_are_compared_too(checkout: Checkout, run: Callable[..., Any]) -> None:
+def test_own_rules_are_compared_too(
+    checkout: Checkout, run: Callable[..., Any], copy_rules: Callable[[Path], Path]
+) -> None:
     """An edit of a rule changes deployments that no edit touches."""
-    shutil.copytree(ROOT / "rules", checkout.folder / "rules")
+    copy_rules(checkout.folder / "rules")
     flag = '- --kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}'
     base = checkout.commit(chat=pods("v0.23.0", f"'{flag}'".replace("'- ", "- '")))
     for name in ("kv-connector-fallback.yaml", "kv-connector-fallback_test.yaml"):
@@ -369,12 +371,12 @@ def test_a_module_of_the_checkout_is_not_run(checkout: Checkout, run: Callable[.
     assert (code, "ran" in text) == (0, False), text
 
 
-def outside(checkout: Checkout) -> Path:
+def outside(checkout: Checkout, copy_rules: Callable[[Path], Path]) -> Path:
     """A folder beside the checkout with what each input could name."""
     folder = checkout.folder.parent / "outside"
     folder.mkdir()
     (folder / "chat.yaml").write_text(pods("v0.33.0", "- --max-num-seqs=4", "outside"))
-    shutil.copytree(ROOT / "rules", folder / "rules")
+    copy_rules(folder / "rules")
     shutil.copytree(checkout.folder / "models", folder / "models")
     return folder
 
@@ -384,11 +386,16 @@ def outside(checkout: Checkout) -> Path:
     ("given", "target"), [("path", ""), ("path", "chat.yaml"), ("rules", "rules"), ("models", "models")]
 )
 def test_an_input_that_leads_out_of_the_checkout_is_refused(
-    checkout: Checkout, run: Callable[..., Any], given: str, target: str, parent: str
+    checkout: Checkout,
+    run: Callable[..., Any],
+    copy_rules: Callable[[Path], Path],
+    given: str,
+    target: str,
+    parent: str,
 ) -> None:
     """Through a link at its end or in its middle."""
     base = checkout.commit(chat=pods("v0.33.0"))
-    folder = outside(checkout)
+    folder = outside(checkout, copy_rules)
     (checkout.folder / (parent.rstrip("/") or "link")).symlink_to(folder if parent else folder / target)
     checkout.commit()
     name = f"{parent}{target}" if parent else "link"
@@ -401,10 +408,10 @@ def test_an_input_that_leads_out_of_the_checkout_is_refused(
 
 
 def test_a_model_of_a_manifest_cannot_be_a_folder_outside_of_the_checkout(
-    checkout: Checkout, run: Callable[..., Any]
+    checkout: Checkout, run: Callable[..., Any], copy_rules: Callable[[Path], Path]
 ) -> None:
     base = checkout.commit(chat=pods("v0.33.0"))
-    folder = outside(checkout) / "other"
+    folder = outside(checkout, copy_rules) / "other"
     shutil.copytree(checkout.folder / "models" / "Qwen" / "Qwen3-8B", folder)
     link = checkout.folder / "linked"
     link.symlink_to(folder)
@@ -425,15 +432,17 @@ def test_an_input_may_be_a_link_within_the_checkout(checkout: Checkout, run: Cal
     assert (code, outputs["summary"]) == (0, "this change flips 1 of 1 deployments to V2"), text
 
 
-def test_what_led_out_of_the_checkout_before_is_not_read(checkout: Checkout, run: Callable[..., Any]) -> None:
+def test_what_led_out_of_the_checkout_before_is_not_read(
+    checkout: Checkout, run: Callable[..., Any], copy_rules: Callable[[Path], Path]
+) -> None:
     """So that a change that replaces the link can be checked."""
-    folder = outside(checkout)
+    folder = outside(checkout, copy_rules)
     (checkout.folder / "rules").symlink_to(folder / "rules")
     (checkout.folder / "link").symlink_to(folder)
     base = checkout.commit()
     for name in ("link", "rules"):
         (checkout.folder / name).unlink()
-    shutil.copytree(ROOT / "rules", checkout.folder / "rules")
+    copy_rules(checkout.folder / "rules")
     (checkout.folder / "link").symlink_to("deploy")
     checkout.commit(chat=pods("v0.33.0"))
     code, text, outputs = run(base, path="link", rules="rules")

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from core.test_laws import random_facts
 from deployments import DENSE
+from files import replace_file
 from replay.conftest import row_of
 
 from policy.impact.impact import Impact
@@ -50,9 +50,9 @@ def check_sums(document: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def other_rules(tmp_path: Path) -> str:
+def other_rules(copy_rules: Callable[[Path], Path], tmp_path: Path) -> str:
     """The shipped rules without the house rule."""
-    shutil.copytree(RULES, tmp_path / "rules")
+    copy_rules(tmp_path / "rules")
     (tmp_path / "rules/house/kv-connector-fallback.yaml").unlink()
     (tmp_path / "rules/house/kv-connector-fallback_test.yaml").unlink()
     return str(tmp_path / "rules")
@@ -296,13 +296,13 @@ def test_distinct_requests_are_decided_once(policy: Policy, sources: Sources, mo
 
 
 def test_a_house_rule_counts_on_the_day_of_its_decisions(
-    call: Callable[..., Done], policy: Policy, tmp_path: Path
+    call: Callable[..., Done], policy: Policy, copy_rules: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     """A rule that has ended since still decides the decisions of its time, unless today's rules are asked for."""
-    shutil.copytree(RULES, tmp_path / "rules")
+    copy_rules(tmp_path / "rules")
     rule = tmp_path / "rules/house/kv-connector-fallback.yaml"
     ended = rule.read_text().replace("review_by: 2027-06-30", "review_by: 2026-01-01\nuntil: 2026-01-01")
-    rule.write_text(ended)
+    replace_file(rule, ended)
     now = json.loads(encode(record(row_of(policy, request_for(CONNECTOR)))))
     earlier = "0197a1b2-0000-7000-8000-000000000000"  # in June 2025
     then = {**now, "decision_id": earlier, "result": {**now["result"], "decision_id": earlier}}
