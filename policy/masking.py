@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from itertools import takewhile
 from string import digits
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from policy.secret_names import HINTS as NAME_HINTS
 from policy.secret_names import LOADER, as_ascii, is_secret
@@ -150,6 +150,20 @@ def _has_hint(text: str) -> bool:
 _cached_hint: Final = lru_cache(maxsize=2048)(_has_hint)
 
 
+class HiddenName(str):
+    """A name that contains a secret: messages have it as it is ``shown``."""
+
+    __slots__ = ("shown",)
+
+    shown: str
+
+    def __new__(cls, text: str, shown: str = HIDDEN) -> Self:
+        """Create the name from its text and what is shown of it."""
+        found = super().__new__(cls, text)
+        found.shown = shown
+        return found
+
+
 class SecretValues:
     """The values of secret variables; messages are searched for their beginnings, and for secrets of known forms."""
 
@@ -178,6 +192,11 @@ class SecretValues:
                 return "".join(kept)
             at = last = end
         return "".join([*kept, text[last:]])
+
+    def named(self, name: str) -> str:
+        """The same name, as a `HiddenName` if it contains one of these values or a secret of a known form."""
+        shown = self.hidden(name)
+        return name if shown == name else HiddenName(name, shown)
 
     def _length(self, text: str, at: int) -> int:
         """The length of the beginning found at a position; 0 if there is none."""

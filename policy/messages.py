@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from policy.escaping import escape_line
-from policy.masking import MAX_MASKED, masked
+from policy.masking import MAX_MASKED, HiddenName, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +17,8 @@ MAX_SHOWN_DEPTH = 3
 
 def quoted(value: object, limit: int = QUOTED) -> str:
     """A user's value in backticks: as JSON, with secrets masked, cut after ``limit`` characters."""
+    if type(value) is HiddenName:
+        value = value.shown
     text = masked((value if isinstance(value, str) else _as_json(value))[:MAX_MASKED])
     text = escape_line(text[: limit + 1])
     return f"`{text[:limit]}…`" if len(text) > limit else f"`{text}`"

@@ -21,6 +21,7 @@ from policy.escaping import escape_line
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
 from policy.intake.model_lookup import no_models
+from policy.masking import HiddenName
 from policy.messages import enumerated, quoted
 from policy.parser.files import read_at_most
 from policy.parser.jsontext import TOO_DEEP, NotJson, TooManyValues, check_values, read_json
@@ -261,7 +262,7 @@ def print_missing(names: list[str]) -> None:
     if len(names) < MIN_NAMED:
         return
     err.print(escape_line(f"the config.json of these models is needed: {enumerated(names, MAX_NAMED)}"), markup=False)
-    on_hub = [name for name in names[:MAX_NAMED] if HUB_NAME.fullmatch(name)]
+    on_hub = [name for name in names[:MAX_NAMED] if HUB_NAME.fullmatch(name) and type(name) is not HiddenName]
     if on_hub:
         err.print(f"{DOWNLOAD.format(' '.join(on_hub))}  # then add `--models models`", markup=False)
 

@@ -111,6 +111,7 @@ def derive_facts(
     secrets = secret_values({**deployment.env, **command.env}, texts, command.secrets | deployment.secrets)
     if secrets:
         deployment, command = _without_secrets(deployment, secrets), _without_secrets(command, secrets)
+        find = _naming(find, secrets)
     try:
         if has_models(release):
             result = _derive_with_models(deployment, command, release, pointer, rules, find, faults)
@@ -119,6 +120,9 @@ def derive_facts(
     except RequestInvalid as error:
         error.hide(secrets)
         raise
+    if secrets and result.models:
+        models = {secrets.named(name): secrets.named(own) for name, own in result.models.items()}
+        result = structs.replace(result, models=models)
     hidden = secrets.hidden if secrets else masked_message
     messages = (result.ignored, result.warnings, result.launch_errors, result.doubts, result.program_doubts)
     for texts in filter(None, (*messages, result.unknown_models)):
@@ -130,6 +134,11 @@ def derive_facts(
     if result.options.unknown_flags:
         result.options.unknown_flags[:] = without_secrets(result.options.unknown_flags, secrets)
     return result
+
+
+def _naming(find: Find, secrets: SecretValues) -> Find:
+    """The same, but told which names contain a secret, as it may list them in messages."""
+    return lambda name: find(secrets.named(name))
 
 
 def _without_secrets(source: Source, secrets: SecretValues) -> Source:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.intake.deployment import Deployment
+    from policy.masking import SecretValues
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
 MAX_NAME: Final = 1024
@@ -35,6 +36,12 @@ class ModelConfigNeeded(RequestInvalid):
     def __init__(self, names: list[str], faults: list[RequestFault]) -> None:
         self.names = names
         super().__init__(faults, MODEL_CONFIG_NEEDED)
+
+    def hide(self, values: SecretValues) -> None:
+        """Hide the values also where a message lists the names."""
+        super().hide(values)
+        if values:
+            self.names = list(map(values.named, self.names))
 
 
 class ModelLookup:

@@ -110,7 +110,7 @@ class FoundModels:
             return None
         found = self.job.found.get(name)
         if found is None and len(self.looked_for) < MAX_FETCHES:
-            self.looked_for[name] = None
+            self.looked_for[str(name)] = None  # which may be a `HiddenName`
         return found
 
     def refusal(self, error: ModelConfigNeeded) -> RequestInvalid:
@@ -121,7 +121,7 @@ class FoundModels:
         refused = self.job.refused
         unknown = [name for name in error.names if name not in refused]
         for name in unknown[: MAX_FETCHES - len(self.needed)]:
-            self.needed[name] = None
+            self.needed[str(name)] = None
         if unknown:
             return error
         faults = [

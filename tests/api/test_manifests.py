@@ -875,6 +875,34 @@ def test_model_configs_that_no_engine_uses_get_a_warning(
     assert [line.removeprefix("warning: ") for line in text.splitlines() if "no engine" in line] == (expected or [])
 
 
+HIDDEN_NAME = "Zq7Kp2Vx9Lm4Tt8Ww3"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["vllm", "serve", "$(HF_TOKEN)"],
+        ["sh", "-c", "vllm serve $HF_TOKEN"],
+        ["sh", "-c", "vllm serve /models/${HF_TOKEN}/x"],
+        ["vllm", "serve", "a/b", "--speculative-config", '{"model": "$(HF_TOKEN)"}'],
+    ],
+)
+def test_the_list_of_models_has_no_secret(client: httpx.Client, command: list[str]) -> None:
+    env = [{"name": "HF_TOKEN", "value": HIDDEN_NAME}]
+    container = {"image": "vllm/vllm-openai:v0.24.0", "command": command, "env": env}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [container]}}
+    body = {"manifest": pod, "model_configs": OTHER_CONFIG}
+    found = client.post("/v1/decisions", json=body)
+    assert HIDDEN_NAME not in found.text
+    assert any("the models are " in each for each in found.json()["warnings"])
+    batch = client.post("/v1/decisions/batch", json={"items": [body]})
+    text = client.post("/v1/decisions", json=body, headers=TEXT)
+    assert HIDDEN_NAME not in batch.text + text.text
+    deployment = {"args": " ".join(command[2:]), "env": {"HF_TOKEN": HIDDEN_NAME}, "model_configs": OTHER_CONFIG}
+    if command[0] == "sh":
+        assert HIDDEN_NAME not in client.post("/v1/decisions", json={"deployment": deployment}).text
+
+
 def test_model_configs_that_a_deployment_does_not_use_get_a_warning(client: httpx.Client) -> None:
     deployment_ = {"args": ["serve", NAME], "model_configs": {**CONFIGS, **{f"m{n}": {} for n in range(10)}}}
     names = ", ".join(f"`m{n}`" for n in range(8))

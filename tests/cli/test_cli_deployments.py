@@ -750,6 +750,24 @@ def test_a_misspelt_name_of_a_model_configuration_is_shown_with_the_missing_one(
         assert NEEDED.format(NAME) in missing
 
 
+def test_the_lists_of_models_have_no_secret(call: Call, model_config: str) -> None:
+    path = model_config.partition("=")[2]
+    secret = "Zq7Kp2Vx9Lm4Tt8Ww3"
+    env = [{"name": "HF_TOKEN", "value": secret}]
+    containers = [
+        {"name": name, "image": "vllm/vllm-openai:v0.24.0", "command": ["vllm", "serve", model], "env": env}
+        for name, model in (("a", "$(HF_TOKEN)"), ("b", "x/$(HF_TOKEN)"), ("c", "a/b"), ("d", "a/c"))
+    ]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
+    for command in ("decide", "pins", "impact"):
+        others = ["--to", "0.25.0"] if command == "impact" else []
+        done = call(command, "-", *others, "--model-config", f"y={path}", stdin=json.dumps(pod))
+        assert secret not in done.out + done.err, command
+    done = call("decide", "-", "--model-config", f"y={path}", stdin=json.dumps(pod))
+    assert "the models are `…`, `x/…`, `a/b`, `a/c`" in done.err
+    assert "the config.json of these models is needed: `…`, `x/…`, `a/b`, `a/c`" in done.err
+
+
 def test_other_problems_of_a_manifest_leave_its_models_open(call: Call, model_config: str) -> None:
     path = model_config.partition("=")[2]
     done = call("decide", "-", "--model-config", model_config, "--model-config", f"x={path}", stdin=BAD)
