@@ -659,6 +659,35 @@ MANIFESTS: Final[dict[str, Family]] = {
             )
         )
     ),
+    "commands of a hook": lambda size: manifest(
+        pod(engine(startupProbe={"exec": {"command": ["sh", "-c", "cp -r /x/a b/c; pip install a;" * (size // 30)]}}))
+    ),
+    "hooks that change files": lambda size: manifest(
+        {
+            "services": {
+                "a": {
+                    "image": "vllm/vllm-openai:v0.23.0",
+                    "command": ["--model", NAME],
+                    "environment": {f"A{n}": "a" for n in range(min(size // 40, 200))},
+                    "post_start": [
+                        {"command": f"sed -i {n} /x/{n}/a", "working_dir": f"/{n}"} for n in range(size // 80)
+                    ],
+                }
+            }
+        }
+    ),
+    "checks of the tasks of a group": lambda size: manifest(
+        {
+            "Job": {
+                "TaskGroups": [
+                    {
+                        "Tasks": [{"Name": f"t{n}", "Driver": "docker"} for n in range(size // 120)],
+                        "Services": [{"Checks": [{"TaskName": f"t{n}", "Command": "x"}]} for n in range(size // 120)],
+                    }
+                ]
+            }
+        }
+    ),
     "hooks that start vLLM": lambda size: manifest(
         {"services": {"a" * (size // 4): {"image": "x", "post_start": [{"command": "vllm serve m"}] * (size // 40)}}}
     ),

@@ -243,7 +243,7 @@ COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (
         {"post_start": [{"command": "/x/start.sh"}]},
         {},
-        ["`post_start` runs a program beside vLLM, which is not read; it may start another engine"],
+        ["the file `/x/start.sh` is a script that is not read, and `post_start` may run it before the start"],
     ),
     ({}, {"include": ["x.yaml"]}, ["`include` adds services and variables of other files, which are not read here"]),
     (

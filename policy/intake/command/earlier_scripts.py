@@ -1,7 +1,8 @@
-"""What scripts that run before the command of a server mean for it: those that set up its machine or build its image.
+"""What scripts that run before or beside the command of a server mean for it.
 
-They are read like the commands before the start in the script that starts it (`script_servers`), but their variables
-and working folders end with them.
+Those before it set up its machine or build its image; those beside it are its hooks and probes, which may run before it
+has loaded its code and its model. They are read like the commands before the start in the script that starts it
+(`script_servers`), but their variables and working folders end with them.
 """
 
 from __future__ import annotations
@@ -12,23 +13,25 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
-from policy.intake.command.installation import INSTALLS, SOURCING
+from policy.intake.command.installation import INSTALLS, SOURCING, as_uncertain
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.program_walk import server_of
-from policy.intake.command.programs import CONDA
+from policy.intake.command.programs import CONDA, SHELLS
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles, only_reads
 from policy.intake.command.replaced_triton import replaced_triton
+from policy.intake.command.script_commands import Command
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
+from policy.intake.command.shell_options import shell_options
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
 from policy.intake.command_line import Installation
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from policy.intake.command.script_commands import Command
     from policy.intake.command.script_context import Variables
+    from policy.intake.command.shell_options import ShellOptions
 
 STARTUP: Final = re.compile(
     r"(?:^|/)\.(?:bash(?:rc|_profile|_login|_aliases)|profile)\Z|/etc/(?:profile|bash\.bashrc|bashrc|environment)"
@@ -46,6 +49,14 @@ class EarlierEffects(Struct, frozen=True):
     doubts: list[str]
 
 
+class CommandBeside(Struct, frozen=True):
+    """The command of a hook or a probe: its field, its words, and its working folder, empty if it is the server's."""
+
+    field: str
+    words: Sequence[str]
+    folder: str
+
+
 def effects_before(
     scripts: Iterable[str],
     env: Variables,
@@ -61,15 +72,27 @@ def effects_before(
     start-up files.
     """
     reader = _Reader(env, IMAGES if server is None else server.environment, field, starts_shell)
-    files = reader.files
     for script in scripts:
-        files.enter(folder)
+        reader.files.enter(folder)
         reader.read(script)
-    files.enter(folder)
-    changed = files.replaced if server is None else files.before(server)
-    models = () if server is None else files.other_models(server)
-    installations = reader.installations if changed is None else [*reader.installations, changed]
-    return EarlierEffects(installations, [*reader.doubts.values(), *models])
+    return reader.effects(server, folder)
+
+
+def effects_beside(
+    commands: Iterable[CommandBeside], env: Variables, server: ServerCommand | None, folder: str
+) -> EarlierEffects:
+    """What the hooks and probes of a server mean for it; it is not certain that any runs before the server loads.
+
+    ``folder`` is the server's.
+    """
+    reader = _Reader(env, IMAGES if server is None else server.environment, "", starts_shell=False)
+    reader.runs = "may run"
+    for command in commands:
+        reader.field = command.field
+        reader.files.enter(command.folder or folder)
+        reader.read_words(command.words)
+    found = reader.effects(server, folder)
+    return EarlierEffects([*map(as_uncertain, found.installations)], found.doubts)
 
 
 class _Reader:
@@ -79,6 +102,7 @@ class _Reader:
         self.env = env
         self.environment = environment
         self.field = field
+        self.runs = "runs"
         self.starts_shell = starts_shell
         self.context = ScriptContext(ExpansionBudget()).inner()
         self.files = ReplacedFiles()
@@ -86,18 +110,51 @@ class _Reader:
         self.doubts: dict[str, str] = {}
 
     def read(self, script: str) -> None:
-        """Read a script; one that cannot be read may do anything."""
+        """Read a script of bash; one that cannot be read may do anything."""
+        self._read_shell([script], is_bash=True)
+
+    def read_words(self, words: Sequence[str]) -> None:
+        """Read a command: the script of a shell, or one program with its arguments."""
+        program = words[0].rpartition("/")[2]
+        options = shell_options(program, words, 1) if program in SHELLS else None
+        if options is None or not options.has_script or options.end >= len(words):
+            self._read_commands([Command([*words], {})])
+        elif options.runs:
+            self._read_shell(words[options.end :], is_bash=program == "bash", options=options)
+
+    def _read_shell(self, words: Sequence[str], *, is_bash: bool, options: ShellOptions | None = None) -> None:
+        """Read a script and its arguments."""
         from policy.intake.command.shell import split  # noqa: PLC0415  # most manifests have no such scripts
 
+        script, *arguments = words
         try:
-            commands = split(script, self.env, budget=self.context.budget, is_bash=True)
+            commands = split(
+                script,
+                self.env,
+                arguments,
+                self.context.budget,
+                is_bash=is_bash,
+                ends_on_failure=options is not None and options.ends_on_failure,
+                has_pipefail=options is not None and options.has_pipefail,
+                refuses_unset=options is not None and options.refuses_unset,
+            )
             self._read_commands(commands)
         except ShellSyntaxError as error:
             if INSTALLS.search(script) is not None:
                 cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
                 self.installations.append(Installation(None, cause))
             else:
-                self.doubts.setdefault("unread", f"`{self.field}` runs before the start and cannot be read: {error}")
+                why = f"`{self.field}` {self.runs} before the start and cannot be read: {error}"
+                self.doubts.setdefault("unread", why)
+
+    def effects(self, server: ServerCommand | None, folder: str) -> EarlierEffects:
+        """What all that was read means for a server that starts in a folder."""
+        files = self.files
+        files.enter(folder)
+        changed = files.replaced if server is None else files.before(server)
+        models = () if server is None else files.other_models(server)
+        installations = self.installations if changed is None else [*self.installations, changed]
+        return EarlierEffects(installations, [*self.doubts.values(), *models])
 
     def _read_commands(self, commands: list[Command]) -> None:
         installations = ScriptInstallations(InstallVariables(self.env))
@@ -122,7 +179,7 @@ class _Reader:
         words = command.words
         found = server_of(words, [""] * len(words), self.env, command.env, self.context)
         if isinstance(found, UnreadableCommand) and found.remedy != STARTS_NOTHING:
-            yield "unread", f"{found.why}, and `{self.field}` runs it before the start"
+            yield "unread", f"{found.why}, and `{self.field}` {self.runs} it before the start"
         elif isinstance(found, ServerCommand) and not only_shows_help(found):
             yield "started", f"`{self.field}` also starts vLLM"
         for doubt in replaced_triton(words):

@@ -40,6 +40,10 @@ BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|sk
 """Matches the beginning of a flag that takes no value, so that a word after it is the model."""
 
 
+ABSOLUTE: Final = frozenset("/~$")
+"""The characters with which a path begins that is in no working folder, or in one that is not known."""
+IMAGE_FOLDER: Final = "/vllm-workspace"
+"""The working folder of vLLM's images, which may be that of a script if it does not change to a known one."""
 MAX_CHANGED: Final = 4096
 """How many folders with written paths are kept; with more, any model may be changed."""
 
@@ -88,8 +92,10 @@ class ChangedModels(Struct):
             path = joined(folder, name)
             if is_model in found or len(path) > MAX_PATH:
                 continue
-            maker = self._made.get(path) or self._filler(name, path)
-            changer = maker or (self._changed if is_model else written).get(path) or (self._many if is_model else None)
+            paths = (path,) if path[:1] in ABSOLUTE else (path, f"{IMAGE_FOLDER}/{path}")
+            maker = next(filter(None, (self._made.get(each) or self._filler(name, each) for each in paths)), None)
+            changed = self._changed if is_model else written
+            changer = maker or next(filter(None, map(changed.get, paths)), self._many if is_model else None)
             if changer is None:
                 continue
             found.add(is_model)

@@ -33,6 +33,8 @@ from policy.messages import quoted
 PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 KSERVE_SERVER: Final = "huggingfaceserver"
+KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
+"""The program in KServe's image that its runtimes run as probes; it asks Ray and the server."""
 NO_FILE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
 
 
@@ -134,6 +136,8 @@ def python_file(
         if isinstance(found, ServerCommand) and ("/" not in word or is_expansion(word)):
             found.doubts.append(NO_FILE.format(quoted(word)))
         return found
+    if word.endswith(KSERVE_CHECK):
+        return None
     path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
     if any(path.endswith(module) for module in SERVERS):
         return server_command(words, places, own, at + 1, serve=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.go_shellwords import MAX_COMMAND, split
-from policy.intake.manifests.hooks import BESIDE, Hook, read_hook
+from policy.intake.manifests.hooks import UNREAD, read_hook
 from policy.intake.manifests.interpolation import interpolate
 
 if TYPE_CHECKING:
@@ -18,27 +18,29 @@ if TYPE_CHECKING:
 
 AFTER_START: Final = "post_start"
 HOOKS: Final = (AFTER_START, "pre_stop")
+"""The fields with hooks; a service that is restarted has the files that the last one left."""
 SHELL: Final = ("sh", "-c")
 """The shell that runs the text of a `healthcheck`."""
 
 
 def read_service_hooks(service: ComposeService, draft: EngineDraft) -> None:
-    """Add the hooks and the health check of a service that start vLLM, of several the first of each kind.
+    """Read the hooks and the health check of a service; of several that start vLLM, the first of each kind is an item.
 
-    The path of each has the service's name, however long that is. A ``post_start`` that is not read is a note on the
-    service, if it is an engine.
+    The path of each has the service's name, however long that is. A ``post_start`` that Compose refuses is a note on
+    the service, if it is an engine.
     """
     for name in HOOKS:
         for node in service.each(name):
             hooks = node.value if isinstance(node.value, list) else [node.value] if node.value else []
             for place, hook in enumerate(hooks):
-                words = _words(hook.get("command") if isinstance(hook, dict) else None)
+                fields = hook if isinstance(hook, dict) else {}
+                words = _words(fields.get("command"))
                 at = node.below([place]) if isinstance(node.value, list) else node
-                found = Hook.IS_UNREAD if words is None else read_hook(at, name, words, draft)
-                if found is Hook.STARTS_VLLM:
+                folder = fields.get("working_dir")
+                if words and read_hook(at, name, words, draft, folder=folder if isinstance(folder, str) else ""):
                     break
-                if found is Hook.IS_UNREAD and name == AFTER_START:
-                    draft.note(BESIDE.format(f"`{name}`"))
+                if words is None and name == AFTER_START:
+                    draft.note(UNREAD.format(f"`{name}`"))
     check = service.nearest("healthcheck")
     test = check.value.get("test") if isinstance(check.value, dict) else None
     words = _words([*SHELL, test] if isinstance(test, str) else test)

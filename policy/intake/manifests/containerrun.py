@@ -16,7 +16,7 @@ from policy.intake.command.image_words import NO_NAMES, has_vllm
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
-from policy.intake.manifests.hooks import Hook, read_hook
+from policy.intake.manifests.hooks import read_hook
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.images import is_placeholder
 from policy.intake.manifests.mounts import Mounts
@@ -92,7 +92,7 @@ def read_container_run(
         draft.note(doubt)
         draft.doubts.append(doubt)
     if not draft.starts_vllm():
-        return Hook.STARTS_VLLM in hooks
+        return any(hooks)
     draft.problem = problem or draft.problem
     draft.finish()
     return True

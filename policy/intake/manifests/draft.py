@@ -9,6 +9,7 @@ from posixpath import isabs, join
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
+from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
@@ -17,6 +18,7 @@ from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
+from policy.intake.manifests.images import VLLM_SERVE
 from policy.intake.manifests.mounts import Mounts, absolute
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
 from policy.messages import QUOTED, quoted
@@ -25,6 +27,7 @@ from policy.secret_names import is_secret
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from policy.intake.command.earlier_scripts import CommandBeside
     from policy.intake.command_line import HardwareSign
     from policy.intake.manifests.images import ImageVersion
     from policy.intake.manifests.reading import ManifestNode
@@ -97,6 +100,8 @@ class EngineDraft:
         """Whether the container has variables whose names the manifest does not show."""
         self.server: ServerCommand | None = None
         """The server that the words start, once they have been parsed; None if they start none."""
+        self.beside: list[CommandBeside] = []
+        """The hooks and probes that start no server, but may change what this one loads."""
         self.notes: dict[str, None] = {}
         self.doubts: list[str] = []
         """Why vLLM may get other words or variables."""
@@ -284,7 +289,7 @@ class EngineDraft:
         entry point may run them.
         """
         words = images.entry_point(self.image, self.table)
-        if self.words and self.expanded()[0].startswith("-") and words == images.VLLM_SERVE:
+        if self.words and self.expanded()[0].startswith("-") and words == VLLM_SERVE:
             return  # flags alone are those of vLLM's server
         if self.words and not images.serves_its_arguments(self.image, self.table) and self._find_server() is not None:
             return
@@ -315,6 +320,8 @@ class EngineDraft:
         """
         if not self._is_within_limits():
             return
+        if self.beside:
+            installed = [*installed, *self._read_beside()]
         found = images.version_of(self.image, self.table)
         version, version_cause, row, doubt = found.version, "", found.row, found.doubt
         if self._add_image_variables(found) and self.server is not None:
@@ -369,6 +376,17 @@ class EngineDraft:
             folder=folder,
         )
         self.node.reader.add(container, self.node)
+
+    def _read_beside(self) -> list[Installation]:
+        """The vLLM that hooks and probes may install; what else they may change is added to the doubts."""
+        server = self.server
+        if server is None:  # the image's entry point starts it
+            words = self.words if self.words and not self.words[0].startswith("-") else [*VLLM_SERVE, *self.words]
+            found = launcher.find_server(words, self.env, is_command=True)
+            server = found if isinstance(found, ServerCommand) else None
+        effects = effects_beside(self.beside, self.env, server, self.folder)
+        self.doubts += effects.doubts
+        return effects.installations
 
     def _working_folder(self) -> str:
         """The folder in which the server starts; relative to the image's if nothing states it, empty if not known."""

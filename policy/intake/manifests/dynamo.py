@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policy.intake.manifests.hardware import component_signs
+from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import mount_paths
 from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
 from policy.messages import quoted
@@ -53,6 +54,7 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         secret = service.get("envFromSecret").text()
         if secret:
             draft.note(f"`envFromSecret` takes variables from {quoted(secret)}, which the manifest does not show")
+        read_hooks(service, draft)
         _finish(draft, service)
     read_pod(pod)
 

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import accelerator_signs, runtime_signs
-from policy.intake.manifests.hooks import Hook, read_hook
+from policy.intake.manifests.hooks import read_hook
 from policy.intake.manifests.mounts import Mounts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policy.intake.manifests.reading import ManifestNode
 
 SHAPE: Final = "a Nomad job (`Job` with `TaskGroups`)"
 IMAGE_DRIVERS: Final = frozenset({"docker", "podman"})
 PROGRAM_DRIVERS: Final = frozenset({"exec", "raw_exec", "exec2"})
 REFERENCE: Final = "${"
+CHANGE_SCRIPT: Final = "ChangeScript"
+CHECKS: Final = "Checks"
 
 
 def is_job(document: ManifestNode) -> bool:
@@ -34,12 +38,16 @@ def is_job(document: ManifestNode) -> bool:
 def read_job(document: ManifestNode) -> None:
     """Read each task that starts vLLM."""
     for group in document.get("Job", "TaskGroups").items():
-        _read_hooks(group, EngineDraft(group))
+        checks: dict[object, list[ManifestNode]] = {}
+        for check in _checks(group):
+            checks.setdefault(check.get("TaskName").text(), []).append(check)
         for task in group.get("Tasks").items():
-            _read_task(task)
+            _read_task(task, checks.pop(task.get("Name").text(), []))
+        _read_hooks([(check, CHECKS) for each in checks.values() for check in each], EngineDraft(group))
 
 
-def _read_task(task: ManifestNode) -> None:
+def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
+    """Read a task if it starts vLLM; ``checks`` are those of its group's services that run in it."""
     driver, config = task.get("Driver").text(), task.get("Config")
     draft = EngineDraft(task)
     if driver in IMAGE_DRIVERS:
@@ -73,25 +81,29 @@ def _read_task(task: ManifestNode) -> None:
         *accelerator_signs(devices, "Resources.Devices"),
         *runtime_signs(config.get("runtime").value, "runtime"),
     ]
-    _read_hooks(task, draft)
+    scripts = [(item.get("ChangeScript"), CHANGE_SCRIPT) for item in task.get("Templates").items()]
+    _read_hooks([*scripts, *((check, CHECKS) for check in (*_checks(task), *checks))], draft)
     if draft.starts_vllm():
         draft.finish()
 
 
-def _read_hooks(task: ManifestNode, draft: EngineDraft) -> None:
-    """Add the first script that starts vLLM, of the templates and of the services' checks of a task or group.
+def _checks(node: ManifestNode) -> Iterator[ManifestNode]:
+    """The checks of the services of a task or a group."""
+    for service in node.get("Services").items():
+        yield from service.get("Checks").items()
+
+
+def _read_hooks(scripts: list[tuple[ManifestNode, str]], draft: EngineDraft) -> None:
+    """Read scripts with their fields, up to the first one that starts vLLM.
 
     The path of each has the names of the group and the task, however long they are.
     """
-    scripts = [(item.get("ChangeScript"), "ChangeScript") for item in task.get("Templates").items()]
-    for service in task.get("Services").items():
-        scripts += [(check, "Checks") for check in service.get("Checks").items()]
     for script, name in scripts:
         value = script.value if isinstance(script.value, dict) else {}
         words = [value.get("Command"), *(value["Args"] if isinstance(value.get("Args"), list) else [])]
         if all(isinstance(word, str) for word in words):
             known = [Unknown(word) if REFERENCE in word else word for word in words]
-            if read_hook(script, name, known, draft) is Hook.STARTS_VLLM:
+            if read_hook(script, name, known, draft):
                 return
 
 

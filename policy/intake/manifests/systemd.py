@@ -109,6 +109,7 @@ def read_unit(document: ManifestNode) -> None:
             return
         draft = EngineDraft(unit)
         draft.env, draft.notes, draft.folder = dict(shared.env), dict(shared.notes), shared.folder
+        draft.beside = shared.beside
         draft.has_hidden_variables = shared.has_hidden_variables
         draft.unversioned = "a systemd unit does not show vLLM's version"
         draft.has_command = True

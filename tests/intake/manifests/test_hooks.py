@@ -8,7 +8,7 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
-from policy.intake.manifests.hooks import BESIDE, PROBLEM
+from policy.intake.manifests.hooks import PROBLEM, UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,8 @@ OTHERS: list[Any] = [
     ["serve", "-s", "build"],
     [],
 ]
+CODE = ["python3", "-c", "import vllm"]
+UNREAD_CODE = "`python3` runs code that is not read, and `{}` may run it before the start"
 NAMING = [
     ["pkill", "-f", "vllm serve"],
     ["sh", "-c", "kill $(pgrep -f 'vllm serve')"],
@@ -51,7 +53,7 @@ NAMING = [
     ["sh", "-c", "curl http://vllm:8000/v1/models"],
     ["vllm", "--version"],
     ["vllm", "serve", "--help"],
-    ["python3", "-c", "import vllm"],
+    CODE,
 ]
 
 
@@ -101,16 +103,14 @@ def test_a_hook_that_starts_another_program_is_ignored(
     found = read(pod(hooked(container, place, command)))
     assert [each.path for each in found] == (["spec.containers[0]"] if container is SERVES else [])
     assert [each.problem for each in found] == [""] * len(found)
-    noted = place == "lifecycle.postStart" and command in NAMING
-    assert all(each.notes == ([BESIDE.format(f"`{place}`")] if noted else []) for each in found)
+    doubts = [UNREAD_CODE.format(place)] if command == CODE and place != "lifecycle.preStop" else []
+    assert all((each.notes, each.doubts, each.installation) == ([], doubts, None) for each in found)
 
 
-@pytest.mark.parametrize(
-    "command", [["/scripts/start.sh"], ["sh", "-c", "pip install vllm==0.33.0"], ["sh", "-c", ". /start"], [1], "a", 5]
-)
-def test_a_program_after_the_start_that_is_not_read_is_a_note(command: object) -> None:
+@pytest.mark.parametrize("command", [[1], "a", 5])
+def test_a_command_after_the_start_that_kubernetes_refuses_is_a_note(command: object) -> None:
     (found,) = read(pod(hooked(SERVES, "lifecycle.postStart", command)))
-    assert (found.problem, found.notes) == ("", [BESIDE.format("`lifecycle.postStart`")])
+    assert (found.problem, found.notes) == ("", [UNREAD.format("`lifecycle.postStart`")])
     assert read(pod(hooked(SLEEPS, "lifecycle.postStart", command))) == []
 
 
