@@ -659,6 +659,19 @@ MANIFESTS: Final[dict[str, Family]] = {
             )
         )
     ),
+    "folders of libraries and mounts": lambda size: manifest(
+        pod(
+            engine(
+                args=None,
+                command=["sh", "-c", "export LD_LIBRARY_PATH=/x:$A;" * (size // 90) + "vllm serve m"],
+                env=[{"name": "LD_LIBRARY_PATH", "value": ":".join(f"/a/{n}" for n in range(size // 30))}],
+                volumeMounts=[{"name": "v", "mountPath": f"/m/{n}"} for n in range(size // 120)],
+            )
+        )
+    ),
+    "names like Python's": lambda size: manifest(
+        pod(engine(env=[{"name": f"PYTHON_{n}", "value": "a"} for n in range(size // 60)]))
+    ),
     "commands of a hook": lambda size: manifest(
         pod(engine(startupProbe={"exec": {"command": ["sh", "-c", "cp -r /x/a b/c; pip install a;" * (size // 30)]}}))
     ),

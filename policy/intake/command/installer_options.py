@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.code_variables import vllm_of_variables
 from policy.intake.command.launcher_grammar import Launcher, Meaning, launcher, launcher_words, read_options
-from policy.intake.command.path_variables import vllm_of_variables
 from policy.intake.command.words import Pattern
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from policy.errors import RequestFault
+from policy.intake.command.code_variables import vllm_of_variables
 from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_words
-from policy.intake.command.path_variables import vllm_of_variables
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
 from policy.intake.command.script_context import ScriptContext

@@ -335,7 +335,9 @@ class EngineDraft:
         is_labelled = version is None and self.label_version is not None
         if is_labelled:
             version, version_cause = self.label_version, CAUSE
-        mounted = self.mounts.other_vllm(self.server, self.folder, self.env)
+        mounted = self.mounts.other_vllm(self.server, self.folder, self.env) or self.mounts.libraries(
+            self.server, self.env, self.words
+        )
         replaced = self.mounts.within(path for path, name in self.models.items() if name != path)
         if replaced is not None:
             mount, path = replaced

@@ -11,6 +11,7 @@ from collections import Counter
 from posixpath import basename, dirname, isabs, join, normpath
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.command.code_variables import LOCATIONS, assigned
 from policy.intake.command.programs import PYTHON
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -24,11 +25,21 @@ MAX_DEPTH: Final = 64
 """The maximum depth of a path; a deeper one is treated as below a mount."""
 VLLM_FOLDERS: Final = (
     *("/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/opt/venv", "/opt/vllm", "/root/.local", "/etc/python3"),
-    *("/vllm-workspace/vllm", "/etc/ld.so.preload", "/usr/lib/python3", "/usr/lib64/python3", "/usr/local/lib/python3"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/vllm-workspace/vllm"),
+    *("/usr/lib/python3", "/usr/lib64/python3", "/usr/local/lib/python3"),
 )
 """The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
 PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/etc/alternatives")
 """Other folders in which a shell may look for `vllm` or Python first. A mount above one has a toolkit, or a driver."""
+LIBRARIES: Final = re.compile(
+    r"/usr/lib(?:64|/[a-z0-9_]{1,32}-linux-gnu)(?:/(?!(?:lib(?:cuda|nv|amd)|nvidia|vdpau)[^/]*+$)[^/]++)?"
+)
+"""Matches a folder in which the dynamic loader looks for libraries, and a file in it unless it is a GPU driver's."""
+DRIVERS: Final = re.compile(
+    r"/(?:usr/local/(?:nvidia|cuda[^/]*|gib|tcpxo?|fastrak)|home/kubernetes/bin/[^/]+|opt/(?:amazon|aws-ofi-nccl|rocm[^/]*))"
+    r"(?:/|$)"
+)
+"""Matches a path in a folder of the libraries of devices and networks, which a driver or a cloud's plug-in mounts."""
 LINKS: Final = re.compile(r"/(?:s?bin|lib(?:32|64|x32)?)(?=/|$)")
 """Matches a folder that is a link to the one in `/usr`, in the images of all distributions that vLLM's come from."""
 PROGRAM: Final = re.compile(r"(?:vllm|python|pypy)[\w.-]{0,64}", re.ASCII)
@@ -39,9 +50,9 @@ PACKAGE_FOLDERS: Final = re.compile(
 
 
 USER_FOLDER: Final = re.compile(
-    r"/(?:home/[^/]+/)?\.local(?:/.*)?|/(?:~|\$HOME|\$\{HOME\})(?:/\.local(?:/.*)?)?", re.DOTALL
+    r"/(?:home/[^/]+/)?\.local(?:/.*)?|/home(?:/[^/]+)?|/(?:~|\$HOME|\$\{HOME\})(?:/\.local(?:/.*)?)?", re.DOTALL
 )
-"""Matches a folder of the user's packages where the home is not stated, or above it as in `$HOME`.
+"""Matches a folder of the user's packages where the home is not stated, or one above it, as `/home/NAME` and `$HOME`.
 
 The home of a user without a name is `/`.
 """
@@ -143,6 +154,28 @@ class Mounts:
                 return Installation(None, f"{quoted(program)} may be a different vLLM from the image's")
         return None
 
+    def libraries(
+        self, server: ServerCommand | None, env: Mapping[str, str | None], words: Sequence[str]
+    ) -> Installation | None:
+        """The vLLM that may run because a variable has a file or a folder on a volume, from which code is loaded.
+
+        Of a variable that is not known, that is a path that the ``words`` of the command assign to it.
+        """
+        own = {} if server is None else server.env
+        names = [name for name in LOCATIONS if name in own or name in env] if self._count else []
+        if not names:
+            return None
+        parents = {dirname(path) for path in self._count if DRIVERS.match(path) is None}
+        for name in names:
+            value = own.get(name, env.get(name))
+            texts = assigned(name, words) if value is None else [value]
+            for path in (absolute(path) for text in texts for path in text.split(":") if isabs(path)):
+                is_driver = DRIVERS.match(path) is not None
+                if not is_driver and (path in parents or self._may_contain(path)):
+                    cause = f"the variable `{name}` has a path on a volume, which may make another vLLM run"
+                    return Installation(None, cause)
+        return None
+
     def _user_packages(self, server: ServerCommand | None, env: Mapping[str, str | None]) -> str | None:
         """The mount that may have Python packages of the user, which come before the image's; None if none may."""
         own = {} if server is None else server.env
@@ -192,4 +225,5 @@ def _has_programs(mount: str) -> bool:
     is_first = mount in PATH_FOLDERS or (
         dirname(mount) in PATH_FOLDERS and PROGRAM.fullmatch(basename(mount)) is not None
     )
-    return is_first or mount == "/vllm-workspace" or any(below.startswith(f"{folder}/") for folder in VLLM_FOLDERS)
+    is_first = is_first or mount == "/vllm-workspace" or LIBRARIES.fullmatch(mount) is not None
+    return is_first or any(below.startswith(f"{folder}/") for folder in VLLM_FOLDERS)

@@ -59,7 +59,15 @@ def mount_warning(path: str) -> list[str]:
         *("/usr/local/bin/vllm", "/usr/bin", "/usr/bin/python3", "/usr/local", "/usr", "/bin", "/", "/root"),
         *("/usr/local/lib/python3.12/dist-packages", "/usr/local/lib/python3.12/dist-packages/vllm/x.py"),
         *("/opt/venv/lib/python3.12/site-packages", "/opt/venv", "/opt", "/x/lib/python3.12", "/x/site-packages/torch"),
-        *("/usr/local/lib", "/vllm-workspace", "/vllm-workspace/vllm", "/root/.local/lib", "/etc/ld.so.preload"),
+        *("/etc/ld.so.cache", "/etc/ld.so.conf.d", "/usr/lib/x86_64-linux-gnu", "/usr/lib64/libc.so.6", "/etc"),
+        *(
+            "/usr/lib/aarch64-linux-gnu/libpython3.12.so.1.0",
+            "/usr/local/lib",
+            "/vllm-workspace",
+            "/vllm-workspace/vllm",
+            "/root/.local/lib",
+            "/etc/ld.so.preload",
+        ),
         *("/usr/local/cuda/bin", "/usr/sbin", "/sbin/vllm", "/usr/local/nvidia/bin/python3"),
         *(
             "/lib",
@@ -85,7 +93,8 @@ def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Askin
     [
         *("/models", "/root/.cache/huggingface", "/dev/shm", "/usr/local/nvidia", "/usr/local/cuda", "/usr/locale"),
         *("/vllm-workspace/models", "/vllm-workspace/template.jinja", "/usr/bins", "/tmp", "/usr/share/x"),
-        *("/lib/modules", "/usr/lib/modules", "/library", "/lib64x", "/lib/x86_64-linux-gnu", "/lib/firmware"),
+        *("/lib/modules", "/usr/lib/modules", "/library", "/lib64x", "/lib/firmware", "/etc/ssl/certs"),
+        *("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/home/vllm/.cache"),
         *("/usr/local/cuda/bin/nvcc", "/usr/sbin/x.sh", "/usr/local/cuda-12/bin"),
     ],
 )
@@ -296,7 +305,13 @@ def test_a_mount_hides_a_file_that_is_mounted_alone(other: str) -> None:
         ({}, "/home/vllm/.local/lib", "/home/vllm/.local/lib"),
         ({"HOME": "/data"}, "/.local", None),
         ({"PYTHONNOUSERSITE": "1"}, "/.local", None),
-        *(({}, path, None) for path in ("/.cache", "/home/vllm", "/data/.local", "/home/vllm/.cache", "/.localx")),
+        *(({}, path, path) for path in ("/home", "/home/vllm")),
+        *(({"HOME": "/root"}, path, None) for path in ("/home", "/home/vllm")),
+        ({"PYTHONNOUSERSITE": "1"}, "/home/vllm", None),
+        *(
+            ({}, path, None)
+            for path in ("/.cache", "/home/vllm/models", "/data/.local", "/home/vllm/.cache", "/.localx")
+        ),
     ],
 )
 def test_a_home_on_a_volume_may_have_packages_with_another_vllm(

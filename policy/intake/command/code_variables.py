@@ -1,0 +1,78 @@
+"""The variables by which Python, the dynamic loader or vLLM load other code than the image's, or other configuration.
+
+Whole families count but for the names that are known to load nothing, as releases of Python add others. Read at
+`python3.14 --help-env`, ld.so(8) of glibc 2.41, and vLLM's own table up to 0.33. Not here: the variables of shells
+(`shell_options`), and plug-ins (`loaded_code`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command_line import Installation
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+COUNT: Final = re.compile(r"PATH\Z|_?PYTHON|LD_|VLLM_LOGGING_CONFIG_PATH\Z")
+"""Matches a name of these families.
+
+`VLLM_LOGGING_CONFIG_PATH` names a file by which Python calls any function, before vLLM reads its other variables.
+"""
+HARMLESS: Final = frozenset(
+    {
+        *("PYTHONASYNCIODEBUG", "PYTHONBREAKPOINT", "PYTHONCASEOK", "PYTHONCOERCECLOCALE", "PYTHONDEBUG"),
+        *("PYTHONDEVMODE", "PYTHONDONTWRITEBYTECODE", "PYTHONDUMPREFS", "PYTHONDUMPREFSFILE", "PYTHONFAULTHANDLER"),
+        *("PYTHONHASHSEED", "PYTHONHTTPSVERIFY", "PYTHONINSPECT", "PYTHONINTMAXSTRDIGITS", "PYTHONIOENCODING"),
+        *("PYTHONLEGACYWINDOWSFSENCODING", "PYTHONLEGACYWINDOWSSTDIO", "PYTHONMALLOC", "PYTHONMALLOCSTATS"),
+        *("PYTHONNODEBUGRANGES", "PYTHONNOUSERSITE", "PYTHONPERFSUPPORT", "PYTHONPROFILEIMPORTTIME"),
+        *("PYTHONSAFEPATH", "PYTHONTRACEMALLOC", "PYTHONTZPATH", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONVERBOSE"),
+        *("PYTHONWARNDEFAULTENCODING", "LD_BIND_NOT", "LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_PROFILE_OUTPUT"),
+        *("LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN", "LD_LIBRARY_PATH"),
+    }
+)
+"""Those that load nothing; of `LD_LIBRARY_PATH` only a folder on a volume counts (``LOCATIONS``)."""
+OTHER_USES: Final = re.compile(r"PYTHON_(?!PRESITE\Z)|LD_(?:SDK_KEY|CLIENT_ID)\Z")
+"""Matches a name of images and other programs, such as `PYTHON_VERSION`; Python's own ones with `_` load nothing.
+
+Only `PYTHON_PRESITE` names a module. `LD_SDK_KEY` is LaunchDarkly's.
+"""
+WARNINGS: Final = "PYTHONWARNINGS"
+IMPORTS: Final = re.compile(r"(?:^|,)[^,:]*:[^,:]*:\s*+(?!urllib3\.exceptions\.)[^,:.]*\.")
+"""Matches a filter of `PYTHONWARNINGS` that names a class with its module, which Python then imports."""
+LOCATIONS: Final = (
+    *("LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "VLLM_CUDART_SO_PATH", "VLLM_CUDA_COMPATIBILITY_PATH"),
+    "VLLM_RUST_FRONTEND_PATH",
+)
+"""The variables with files or folders, separated by colons, from which libraries or programs are loaded.
+
+They count if one is on a volume: those of the image are its own.
+"""
+ASSIGNED: Final = re.compile(r"""(?<!\w)((?:LD|VLLM)_[A-Z_]{1,64}+)=["']?([^\s;&|"']*+)""")
+"""Matches an assignment to one of them within a script, with its name and the beginning of its value."""
+
+
+def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation | None:
+    """The vLLM that may run instead of the image's because of a variable, if any."""
+    for environment in environments:
+        names = "\n".join(environment)
+        if not ("PATH" in names or "PYTHON" in names or "LD_" in names):  # as in most: COUNT for each takes longer
+            continue
+        name = next((name for name, value in environment.items() if _loads_code(name, value)), None)
+        if name is not None:
+            return Installation(None, f"the variable {quoted(name)} may make another vLLM run")
+    return None
+
+
+def assigned(name: str, words: Iterable[str]) -> list[str]:
+    """What the words of a command, which may be scripts, assign to a variable, as far as its text is known."""
+    return [value for word in words if name in word for each, value in ASSIGNED.findall(word) if each == name]
+
+
+def _loads_code(name: str, value: str | None) -> bool:
+    """Whether a variable may load other code; ``value`` is None if it is not known, and empty as if it is not set."""
+    if value == "" or COUNT.match(name) is None or name in HARMLESS or OTHER_USES.match(name) is not None:
+        return False
+    return name != WARNINGS or value is None or IMPORTS.search(value) is not None

@@ -1,0 +1,189 @@
+"""Variables by which Python, the dynamic loader or vLLM load other code than the image's."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from tables import table
+
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, Request, read_request_or_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deployments import Asking
+
+TODAY = date(2026, 1, 1)
+IMAGE = "vllm/vllm-openai:v0.24.0"
+OTHER = "decided for vLLM 0.24.0, which may not be the one that runs"
+WARNINGS = "PYTHONWARNINGS"
+
+
+def decided(ask: Asking, document: dict[str, Any]) -> list[str]:
+    configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
+    asked = read_request_or_manifest({"manifest": document, "model_configs": configs}, ask.policy.releases, "")
+    assert isinstance(asked, Manifest)
+    ((_, request),) = requests_of(asked, ask.policy.releases)
+    assert isinstance(request, Request)
+    return ask.policy.decide(request, TODAY).warnings
+
+
+def pod(env: list[dict[str, Any]], mount: str = "", **fields: Any) -> dict[str, Any]:
+    container = {"name": "a", "image": IMAGE, "args": ["--model", "dense"], "env": env, **fields}
+    container["volumeMounts"] = [{"name": "v", "mountPath": mount}] if mount else []
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]
+    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container], "volumes": volumes}}
+
+
+def stated(name: str, value: str, mount: str = "") -> dict[str, Any]:
+    return pod([{"name": name, "value": value}], mount)
+
+
+def scripted(script: str) -> Callable[[str, str, str], dict[str, Any]]:
+    def document(name: str, value: str, mount: str) -> dict[str, Any]:
+        text = script.format(name=name, value=f"'{value}'" if "'" not in value else f'"{value}"')
+        return pod([], mount, args=None, command=["bash", "-c", text])
+
+    return document
+
+
+def composed(name: str, value: str, mount: str) -> dict[str, Any]:
+    service = {"image": IMAGE, "command": ["--model", "dense"], "environment": {name: value.replace("$", "$$")}}
+    return {"services": {"a": {**service, "volumes": [f"x:{mount}"] if mount else []}}}
+
+
+def run(name: str, value: str, mount: str) -> dict[str, Any]:
+    quoted = f"'{value}'" if "'" not in value else f'"{value}"'
+    volume = f"-v x:{mount}" if mount else ""
+    return {"script": f"docker run {volume} -e {name}={quoted} {IMAGE} --model dense"}
+
+
+PROJECTS: list[Callable[[str, str, str], dict[str, Any]]] = [
+    stated,
+    composed,
+    run,
+    scripted("export {name}={value}; vllm serve dense"),
+    scripted("env {name}={value} vllm serve dense"),
+    scripted("{name}={value} exec vllm serve dense"),
+]
+LOAD: list[tuple[str, str]] = [
+    *(
+        (name, "/mnt/x")
+        for name in (
+            *("PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONPYCACHEPREFIX"),
+            *("PYTHONEXECUTABLE", "PYTHONSTARTUP", "PYTHONOPTIMIZE", "PYTHON_PRESITE", "PYTHONLATERRELEASE"),
+            *("_PYTHON_SYSCONFIGDATA_NAME", "LD_PRELOAD", "LD_AUDIT", "LD_ORIGIN_PATH", "LD_HWCAP_MASK"),
+            *("LD_TRACE_LOADED_OBJECTS", "LD_DEBUG", "VLLM_LOGGING_CONFIG_PATH"),
+        )
+    ),
+    (WARNINGS, "all:0:antigravity.x:0:0"),
+    (WARNINGS, "ignore,error::a.B"),
+    (WARNINGS, "ignore::urllib3.exceptions.X,ignore:: a.B:c"),
+]
+HARMLESS: list[tuple[str, str]] = [
+    *(
+        (name, "1")
+        for name in (
+            *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONUTF8"),
+            *("PYTHONIOENCODING", "PYTHONNOUSERSITE", "PYTHONASYNCIODEBUG", "PYTHONMALLOC", "PYTHONTRACEMALLOC"),
+            *("PYTHON_VERSION", "PYTHON_GIL", "PYTHON_ENV", "LD_BIND_NOW", "LD_SDK_KEY", "GLIBC_TUNABLES"),
+            *("MYPYTHONPATH", "WORLD_SIZE", "LDAP_URL", "BROWSER", "VLLM_CONFIGURE_LOGGING", "PATHS", "pythonpath"),
+        )
+    ),
+    *((name, "") for name in ("PYTHONPATH", "LD_PRELOAD", "PYTHONWARNINGS", "VLLM_LOGGING_CONFIG_PATH")),
+    *(
+        (WARNINGS, value)
+        for value in (
+            *("ignore", "default", "ignore::DeprecationWarning", "ignore::UserWarning:torch.nn,ignore"),
+            *("error:a.b:UserWarning", "ignore::urllib3.exceptions.InsecureRequestWarning", "ignore:::a.b:1"),
+        )
+    ),
+]
+
+
+@table("project", PROJECTS)
+@table(("name", "value"), LOAD)
+def test_a_variable_that_loads_code_may_make_another_vllm_run(
+    ask: Asking, project: Callable[[str, str, str], dict[str, Any]], name: str, value: str
+) -> None:
+    found = decided(ask, project(name, value, ""))
+    assert f"the variable `{name}` may make another vLLM run; {OTHER}" in found
+
+
+@table("project", PROJECTS)
+@table(("name", "value"), HARMLESS)
+def test_another_variable_gives_no_warning(
+    ask: Asking, project: Callable[[str, str, str], dict[str, Any]], name: str, value: str
+) -> None:
+    assert [each for each in decided(ask, project(name, value, "/mnt")) if OTHER in each] == []
+
+
+def test_a_variable_of_unknown_value_may_load_code(ask: Asking) -> None:
+    reference = {"secretKeyRef": {"name": "s", "key": "k"}}
+    for name, is_loading in ((WARNINGS, True), ("PYTHONPATH", True), ("PYTHONHASHSEED", False)):
+        found = decided(ask, pod([{"name": name, "valueFrom": reference}]))
+        assert [each for each in found if OTHER in each] == [
+            f"the variable `{name}` may make another vLLM run; {OTHER}"
+        ] * is_loading
+
+
+LOCATIONS: list[tuple[str, str, str]] = [
+    ("LD_LIBRARY_PATH", "/mnt/x", "/mnt/x"),
+    ("LD_LIBRARY_PATH", "/usr/lib:/mnt/x/lib", "/mnt/x"),
+    ("LD_LIBRARY_PATH", "/mnt//x/../x/", "/mnt/x"),
+    ("LD_LIBRARY_PATH", "/mnt/lib", "/mnt/lib/libc.so.6"),
+    ("VLLM_NCCL_SO_PATH", "/mnt/x/nccl.so", "/mnt"),
+    ("VLLM_CUDART_SO_PATH", "/mnt/x/a.so", "/mnt/x/a.so"),
+    ("VLLM_CUDA_COMPATIBILITY_PATH", "/mnt/x", "/mnt"),
+    ("VLLM_RUST_FRONTEND_PATH", "/mnt/x", "/mnt"),
+]
+OTHER_LOCATIONS: list[tuple[str, str, str]] = [
+    ("LD_LIBRARY_PATH", "/mnt/x", ""),
+    ("LD_LIBRARY_PATH", "/opt/x", "/mnt/x"),
+    ("LD_LIBRARY_PATH", "", "/mnt/x"),
+    ("LD_LIBRARY_PATH", "/mnt/xx:", "/mnt/x"),
+    ("LD_LIBRARY_PATH", "${LD_LIBRARY_PATH}:/usr/lib", "/mnt/x"),
+    ("LD_LIBRARY_PATH", "/usr/lib", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"),
+    *(
+        ("LD_LIBRARY_PATH", f"{folder}/lib64:/usr/lib", folder)
+        for folder in (
+            *("/usr/local/nvidia", "/usr/local/nvidia/lib64", "/usr/local/cuda", "/usr/local/cuda-12.8"),
+            *(
+                "/usr/local/gib",
+                "/usr/local/tcpx",
+                "/usr/local/tcpxo",
+                "/usr/local/fastrak",
+                "/home/kubernetes/bin/nvidia",
+            ),
+        )
+    ),
+    ("VLLM_NCCL_SO_PATH", "/usr/local/gib/lib64/libnccl.so", "/usr/local/gib"),
+    ("VLLM_NCCL_SO_PATH", "/usr/lib/libnccl.so.2", "/mnt"),
+    ("VLLM_RUST_FRONTEND_PATH", "auto", "/mnt"),
+]
+
+
+@table("project", PROJECTS)
+@table(("name", "value", "mount"), LOCATIONS)
+def test_libraries_on_a_volume_may_make_another_vllm_run(
+    ask: Asking, project: Callable[[str, str, str], dict[str, Any]], name: str, value: str, mount: str
+) -> None:
+    found = decided(ask, project(name, value, mount))
+    assert f"the variable `{name}` has a path on a volume, which may make another vLLM run; {OTHER}" in found
+
+
+@table("project", PROJECTS)
+@table(("name", "value", "mount"), OTHER_LOCATIONS)
+def test_other_libraries_give_no_warning(
+    ask: Asking, project: Callable[[str, str, str], dict[str, Any]], name: str, value: str, mount: str
+) -> None:
+    assert [each for each in decided(ask, project(name, value, mount)) if OTHER in each] == []
+
+
+def test_a_folder_before_those_of_an_unknown_variable_counts(ask: Asking) -> None:
+    for text, is_warned in (("/mnt/x:$LD_LIBRARY_PATH", True), ("/opt/x:$LD_LIBRARY_PATH", False)):
+        script = f"export LD_LIBRARY_PATH={text}\nexec vllm serve dense"
+        found = decided(ask, pod([], "/mnt/x", args=None, command=["bash", "-c", script]))
+        assert any(OTHER in each for each in found) is is_warned
