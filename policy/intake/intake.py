@@ -120,9 +120,9 @@ def derive_facts(
     except RequestInvalid as error:
         error.hide(secrets)
         raise
-    if secrets and result.models:
+    if secrets:
         models = {secrets.named(name): secrets.named(own) for name, own in result.models.items()}
-        result = structs.replace(result, models=models)
+        result = structs.replace(result, models=models, secrets=secrets)
     hidden = secrets.hidden if secrets else masked_message
     messages = (result.ignored, result.warnings, result.launch_errors, result.doubts, result.program_doubts)
     for texts in filter(None, (*messages, result.unknown_models)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -15,13 +16,15 @@ from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import Installation, ParsedOptions, UnknownOption  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.request_limits import EngineLimits
+from policy.intake.origins import MODELS
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_options import not_checked
+from policy.masking import SecretValues, masked
 from policy.messages import quoted
-from policy.pointer import at
+from policy.pointer import NO_VALUES, at, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from policy.facts.vocabulary import Series
 
@@ -47,7 +50,7 @@ class IntakeResult(Struct, frozen=True):
     release without tables of models, whose facts about them are unknown. ``limits`` is what the engine compares
     requests with. ``options`` and ``variables`` are those that facts are derived from. ``unknown_options`` have values
     that are not known and that vLLM may refuse, though no fact depends on them. ``refused_options`` are those that its
-    checks refuse.
+    checks refuse. ``secrets`` are the values that are not shown.
     """
 
     facts: Facts
@@ -71,6 +74,7 @@ class IntakeResult(Struct, frozen=True):
     program_doubts: list[str] = []
     unknown_options: list[UnknownOption] = []
     refused_options: frozenset[str] = frozenset()
+    secrets: SecretValues = NO_VALUES
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:
@@ -126,8 +130,11 @@ def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, Derived
     the release has no tables of models.
     """
     row, facts, later = result.facts.row, result.derived.facts, result.derived.later
+    origin = cache(partial(_shown_origin, secrets=result.secrets))  # many facts have the same
     return {
-        name: DerivedFact(*later[name]) if name in later else _derived_fact(row[index], facts[name][1])
+        name: DerivedFact(later[name][0], origin(later[name][1]))
+        if name in later
+        else _derived_fact(row[index], facts[name][1], origin)
         for name, index, above, is_in in FACT_ANCESTORS
         if all(facts[each][0] for each in above)
         and is_in(series)
@@ -135,6 +142,11 @@ def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, Derived
     }
 
 
-def _derived_fact(value: Any, origin: str) -> DerivedFact:
+def _derived_fact(value: Any, origin: str, shown_origin: Callable[[str], str]) -> DerivedFact:
     """A fact with its origin; a default has no secrets."""
-    return DerivedFact(to_json(value) if origin is DEFAULT else shown(value), origin)
+    return DerivedFact(to_json(value), origin) if origin is DEFAULT else DerivedFact(shown(value), shown_origin(origin))
+
+
+def _shown_origin(origin: str, secrets: SecretValues) -> str:
+    """The origin without a secret: a model's name, which a user chose, is a part of it."""
+    return masked(without_secrets(origin, secrets)) if origin.startswith(MODELS) else origin

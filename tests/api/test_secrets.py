@@ -322,8 +322,27 @@ def requests() -> Iterator[dict[str, Any]]:
         )
     yield deployment(["--model", NAME, "--api-key", NUMBER])
     yield deployment(["--model", URL])
+    yield from models_named_like_secrets()
     yield manifest({"servingEngineSpec": {"vllmApiKey": SECRET, "modelSpec": [{"modelURL": NAME}]}})
     yield from map(manifest, pods())
+
+
+def models_named_like_secrets() -> Iterator[dict[str, Any]]:
+    """A secret as the name of the model, or of another that the engine loads, with its configuration."""
+    draft = {"num_speculative_tokens": 2, "method": "draft_model"}
+    for value in QUOTED_VALUES:
+        for name in (value, f"/models/{value}"):
+            configs = {name: QWEN, NAME: QWEN}
+            yield deployment(["serve", name], model_configs=configs)
+            yield deployment(["serve", name, "--served-model-name", name, "--tokenizer", name], model_configs=configs)
+            yield deployment(["serve", NAME, "--hf-config-path", name], model_configs=configs)
+            options = json.dumps({**draft, "model": name})
+            yield deployment(["serve", NAME, "--speculative-config", options], model_configs=configs)
+    for script in ("vllm serve $API_KEY", "vllm serve --model=$API_KEY", "vllm serve /models/$API_KEY"):
+        configs = {f"/models/{SECRET}" if "/" in script else SECRET: QWEN}
+        yield deployment(script, env={"API_KEY": SECRET}, model_configs=configs)
+        yield deployment(f"API_KEY={SECRET}; {script}", model_configs=configs)
+        yield deployment(script, env={"API_KEY": SECRET})
 
 
 def review(document: dict[str, Any]) -> dict[str, Any]:
@@ -858,6 +877,24 @@ def test_a_word_after_the_flag_of_a_secret_and_an_equals_sign_is_not_shown(
     for text in (f"vllm serve {NAME} {flag}{equals}{SECRET}", f"vllm serve {flag}{equals}{SECRET}"):
         for document in (deployment(text), deployment(text.split()), manifest(pod(command=text.split()))):
             assert not has_secret("".join(answers(policy, document, explain=True))), document
+
+
+def test_a_secret_as_the_name_of_a_model_is_not_shown(policy: Policy) -> None:
+    shown = [
+        (document, text)
+        for document in models_named_like_secrets()
+        for text in answers(policy, document, explain=True)
+        if has_secret(text)
+    ]
+    assert shown == []
+
+
+def test_the_origin_of_a_fact_names_a_model_that_is_no_secret(policy: Policy) -> None:
+    asked = with_explanation(read_request_or_manifest(deployment(["serve", NAME]), policy.releases))
+    assert not isinstance(asked, Manifest)
+    facts = policy.decide(asked, TODAY).facts
+    assert isinstance(facts, dict)
+    assert facts["model_config.runner_type"].from_ == f"model_configs/{NAME}/architectures"
 
 
 @pytest.mark.slow
