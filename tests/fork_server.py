@@ -202,18 +202,17 @@ def use_shipped_rules() -> None:
     """
     folder = str(Path(__file__).parent)
     sys.path.insert(0, folder)  # no process that is forked here has the folder of the tests in its path
-    from shipped_rules import ShippedRules  # noqa: PLC0415  # only the fork server needs it
+    from shipped_rules import shipped_rules  # noqa: PLC0415  # only the fork server needs it
 
     sys.path.remove(folder)
     from policy.checks import cases  # noqa: PLC0415  # the processes that a service starts import this module too
     from policy.policy import Policy  # noqa: PLC0415  # as above
     from policy.rules import catalogue, loader  # noqa: PLC0415  # as above
 
-    shipped = ShippedRules()
+    shipped = shipped_rules()
     loader.read_folder = shipped.read_folder
     catalogue.load, cases.read_cases = shipped.load, shipped.read_cases
     cases.read_yaml = shipped.read_yaml  # type: ignore[assignment, attr-defined]  # it is imported there
-    shipped.parse_cases()
     Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
 
 

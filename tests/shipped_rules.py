@@ -8,6 +8,7 @@ differ from the shipped ones are read and compiled, as a service does when its r
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,15 +35,15 @@ class ShippedRules:
     def __init__(self) -> None:
         sources = read_folder(RULES)
         self._rules, self._cases = sources.rules, sources.cases
-        self._catalogue = load(sources)
-        self._read_cases = read_cases(sources.cases, self._catalogue)
+        self.catalogue = load(sources)
+        self._read_cases = read_cases(sources.cases, self.catalogue)
         self._parsed: dict[str, YamlNode] = {}
-        self._policy = Policy(self._catalogue)
+        self.policy = Policy(self.catalogue)
 
     @property
     def create_policy(self) -> Callable[..., None]:
         """In place of ``Policy.__init__``: rulesets that are the same as shipped ones are not compiled again."""
-        shipped = self._policy
+        shipped = self.policy
 
         def create_policy(
             self: Policy,
@@ -68,16 +69,16 @@ class ShippedRules:
     ) -> Catalogue:
         """In place of ``catalogue.load``."""
         if sources.rules == self._rules:
-            return self._catalogue
-        return load(sources, pause, before or self._catalogue)
+            return self.catalogue
+        return load(sources, pause, before or self.catalogue)
 
     def read_cases(self, texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
         """In place of ``cases.read_cases``."""
-        is_shipped = catalogue is self._catalogue and texts == self._cases
+        is_shipped = catalogue is self.catalogue and texts == self._cases
         return list(self._read_cases) if is_shipped else read_cases(texts, catalogue)
 
     def parse_cases(self) -> None:
-        """Parse the shipped cases, for forked processes."""
+        """Parse the shipped cases, for the processes that are forked from this one."""
         for path, text in self._cases.items():
             self.read_yaml(text, path, quotes_line=True)
 
@@ -88,3 +89,11 @@ class ShippedRules:
         if path not in self._parsed:
             self._parsed[path] = read_yaml(text, path, quotes_line=quotes_line)
         return self._parsed[path]
+
+
+@cache
+def shipped_rules() -> ShippedRules:
+    """Those of this process, or of the one from which it was forked."""
+    found = ShippedRules()
+    found.parse_cases()
+    return found

@@ -26,7 +26,6 @@ from policy.checks import cases, check
 from policy.cli import proof, requests, rules
 from policy.cli.app import app
 from policy.policy import Policy
-from policy.rules.catalogue import load
 from service.cli.app import read_log  # its module adds `serve` to the commands
 
 from .documented import DocumentedAnswers
@@ -209,15 +208,15 @@ def sources(all_sources: Sources) -> Sources:
 
 
 @pytest.fixture(scope="session")
-def catalogue(sources: Sources) -> Catalogue:
+def catalogue(shipped_rules: ShippedRules) -> Catalogue:
     """The shipped catalogue."""
-    return load(sources)
+    return shipped_rules.catalogue
 
 
 @pytest.fixture(scope="session")
-def policy(catalogue: Catalogue) -> Policy:
+def policy(shipped_rules: ShippedRules) -> Policy:
     """The shipped policy, compiled into the engine."""
-    return Policy(catalogue)
+    return shipped_rules.policy
 
 
 @pytest.fixture(scope="session")
