@@ -7,7 +7,7 @@ operator adds for several nodes depends on its version, so there is only a note.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
@@ -18,6 +18,24 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from policy.intake.manifests.draft import EngineDraft
     from policy.intake.manifests.reading import ManifestNode
+
+SET: Final = (
+    *(
+        "DYN_NAMESPACE",
+        "DYN_NAMESPACE_WORKER_SUFFIX",
+        "DYN_COMPONENT",
+        "DYN_DISCOVERY_BACKEND",
+        "DYN_PARENT_DGD_K8S_NAME",
+    ),
+    *("DYN_PARENT_DGD_K8S_NAMESPACE", "DYN_KUBE_DISCOVERY_MODE", "DYN_SYSTEM_ENABLED", "DYN_SYSTEM_PORT"),
+    *("DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS", "DYN_HEALTH_CHECK_ENABLED", "DYNAMO_PORT", "DYNAMO_RANK"),
+    *("DYNAMO_LEADER_ADDRESS", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IP", "CONTAINER_NAME", "NATS_SERVER"),
+    *("ETCD_ENDPOINTS", "MODEL_EXPRESS_URL", "PROMETHEUS_ENDPOINT", "NIXL_TELEMETRY_ENABLE", "NIXL_TELEMETRY_EXPORTER"),
+    *("NIXL_TELEMETRY_PROMETHEUS_PORT", "GROVE_PCS_NAME", "GROVE_PCS_INDEX", "GROVE_PCLQ_NAME"),
+    *("GROVE_PCLQ_POD_INDEX", "GROVE_HEADLESS_SERVICE", "GROVE_PCSG_NAME", "GROVE_PCSG_INDEX", "GROVE_PCSG_POD_INDEX"),
+    *("GROVE_PCSG_TEMPLATE_NUM_PODS", "LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
+)
+"""The variables that the operator, or Grove or LeaderWorkerSet for it, may set if the container does not."""
 
 
 def read_graph(document: ManifestNode) -> None:
@@ -43,10 +61,10 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
             *mount_paths(service.get("volumeMounts").value, "mountPoint"),
             *mount_paths([service.get("pvc").value], "mountPoint"),  # of earlier releases
         ]
-        draft = read_container(pod.get("mainContainer"), pod, mounts)
+        draft = read_container(pod.get("mainContainer"), pod, mounts, SET)
         draft.hardware += component_signs(service.get("resources").value)
-        own = draft.env
-        draft.env = {}
+        own = _own_variables(draft)
+        draft.env = dict.fromkeys(SET)
         read_shared_env(graph.get("envs"), draft)
         draft.has_hidden_variables = draft.has_hidden_variables or bool(service.get("envFromSecret").value)
         read_env(service.get("envs"), draft)
@@ -63,12 +81,18 @@ def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
     pod = component.get("podTemplate", "spec")
     mounts = mount_paths([component.get("compilationCache").value], "mountPath")
     for container in pod_containers(pod):
-        draft = read_container(container, pod, mounts)
-        own = draft.env
-        draft.env = {}
+        draft = read_container(container, pod, mounts, SET)
+        own = _own_variables(draft)
+        draft.env = dict.fromkeys(SET)
         read_shared_env(graph.get("env"), draft)
         draft.env.update(own)
         _finish(draft, component)
+
+
+def _own_variables(draft: EngineDraft) -> dict[str, str | None]:
+    """The variables that the container itself sets."""
+    named = [item.get("name").value for item in draft.node.get("env").items()]
+    return {name: value for name, value in draft.env.items() if name not in SET or name in named}
 
 
 def _finish(draft: EngineDraft, service: ManifestNode) -> None:

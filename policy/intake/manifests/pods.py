@@ -25,7 +25,7 @@ from policy.messages import quoted
 from policy.pointer import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policy.errors import RequestFault
     from policy.intake.manifests.reading import ManifestNode
@@ -76,8 +76,8 @@ def read_pod_container(
     mounts: Sequence[str] = (),
 ) -> None:
     """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
-    draft = read_container(container, pod, mounts)
-    draft.env = {**draft.env, **(added or {})}
+    draft = read_container(container, pod, mounts, added or {})
+    draft.env.update(added or {})
     if draft.starts_vllm(by_image=by_image):
         draft.finish()
 
@@ -90,9 +90,18 @@ def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:
             yield container
 
 
-def read_container(container: ManifestNode, pod: ManifestNode | None = None, mounts: Sequence[str] = ()) -> EngineDraft:
-    """Read a container; ``pod`` has the volumes that it mounts, and ``mounts`` the paths of its controller's."""
+def read_container(
+    container: ManifestNode,
+    pod: ManifestNode | None = None,
+    mounts: Sequence[str] = (),
+    added: Iterable[str] = (),
+) -> EngineDraft:
+    """Read a container; ``pod`` has the volumes that it mounts, and ``mounts`` the paths of its controller's.
+
+    ``added`` has the variables that the controller sets if the container does not: their values are not known.
+    """
     draft = EngineDraft(container)
+    draft.env = dict.fromkeys(added)
     draft.add_list(container.get("command"), "command")
     draft.has_command = bool(draft.words)
     draft.add_list(container.get("args"), "args")

@@ -64,6 +64,21 @@ NOTHING: Final = (None, 0, "", "0")
 DECIDING: Final = ("image", "env", "envFrom", "volumeMounts", "workingDir")
 """The fields of a container that its command is decided by."""
 
+SET: Final[dict[str, str | None]] = dict.fromkeys(
+    [
+        *("RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_CLOUD_INSTANCE_ID", "RAY_NODE_TYPE_NAME", "FQ_RAY_IP"),
+        *("RAY_IP", "KUBERAY_GEN_RAY_START_CMD", "RAY_USAGE_STATS_EXTRA_TAGS"),
+    ]
+)
+"""The variables that KubeRay sets in the container that starts Ray, after the container's own."""
+SET_IF_ABSENT: Final = (
+    *("RAY_PORT", "RAY_ADDRESS", "RAY_USAGE_STATS_KUBERAY_IN_USE", "REDIS_PASSWORD", "RAY_SERVE_KV_TIMEOUT_S"),
+    *("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "RAY_external_storage_namespace"),
+    *("RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_gcs_server_request_timeout_seconds"),
+    "RAY_timeout_ms_task_wait_for_death_info",
+)
+"""The variables that it may set there if the container does not."""
+
 
 def read_cluster(document: ManifestNode) -> None:
     """Read the containers of a RayCluster that start vLLM."""
@@ -99,7 +114,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
     """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables."""
     pod = cluster.get("headGroupSpec", "template", "spec")
     head = next(iter(pod.get("containers").items()), None)
-    draft = EngineDraft(entrypoint) if head is None else read_container(head, pod)
+    draft = EngineDraft(entrypoint) if head is None else _read_first(head, pod)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
     draft.add(ENTRYPOINT, "sh", "-c", text)
     content = spec.get("runtimeEnvYAML").yaml()
@@ -120,6 +135,13 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
     if starts:
         draft.doubts += [*environment.doubts, *([doubt] if doubt else [])]
         draft.finish(environment.installed)
+
+
+def _read_first(container: ManifestNode, pod: ManifestNode) -> EngineDraft:
+    """Read the container in which the operator starts Ray, with the variables that it sets there."""
+    draft = read_container(container, pod, added=(*SET, *SET_IF_ABSENT))
+    draft.env.update(SET)
+    return draft
 
 
 def _submission_doubt(mode: object, text: str) -> str:
@@ -172,7 +194,11 @@ def read_ray_containers(document: ManifestNode, cluster: ManifestNode) -> None:
         is_kept = keeps_command or _keeps_command(template)
         for container in pod_containers(pod):
             is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
-            if is_ray and not is_kept:
+            if is_ray and is_kept:
+                draft = _read_first(container, pod)
+                if draft.starts_vllm():
+                    draft.finish()
+            elif is_ray:
                 _read_ray_container(container, pod)
             else:
                 read_pod_container(container, pod)
@@ -184,7 +210,7 @@ def _read_ray_container(container: ManifestNode, pod: ManifestNode) -> None:
     The command and its arguments, joined with blanks, are then a script. If a shell makes the same words of it, the
     words count as they are written. An engine that only starts as it is written counts too, with a doubt.
     """
-    draft = read_container(container, pod)
+    draft = _read_first(container, pod)
     script = "".join(f" {word} " for word in draft.words)
     if STARTS_RAY in script:
         if draft.starts_vllm():

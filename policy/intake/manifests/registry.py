@@ -115,7 +115,7 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("ray.io", "RayJob"): raycluster.read_job,
     (AIBRIX, "RayClusterFleet"): raycluster.read_cluster_fleet,
     (AIBRIX, "RayClusterReplicaSet"): raycluster.read_cluster_fleet,
-    (AIBRIX, "PodSet"): workloads.read_template,
+    (AIBRIX, "PodSet"): workloads.read_pod_set,
 }
 SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] = (
     (

@@ -2,8 +2,8 @@
 
 Finds the pods of Kubernetes' Pod, PodTemplate, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and CronJob, JobSet
 v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1 and DisaggregatedSet v1 (read at LWS's main branch, August 2026),
-AIBrix's StormService and RoleSet v1alpha1 (read at AIBrix's main branch, August 2026). LWS sets variables for each
-pod's group; AIBrix sets none that vLLM reads.
+AIBrix's StormService, RoleSet and PodSet v1alpha1 (read at AIBrix's main branch, 2026). LWS and AIBrix set variables in
+each container.
 """
 
 from __future__ import annotations
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
+ROLE: Final[dict[str, str | None]] = dict.fromkeys(
+    [
+        *("STORM_SERVICE_NAME", "ROLESET_NAME", "ROLESET_INDEX", "ROLE_NAME", "ROLE_TEMPLATE_HASH"),
+        "ROLE_REPLICA_INDEX",
+    ]
+)
+"""The variables that AIBrix sets in the containers of a role, the last one only for some; they replace their own."""
+POD_GROUP: Final[dict[str, str | None]] = dict.fromkeys(["PODSET_NAME", "POD_GROUP_INDEX", "POD_GROUP_SIZE"])
+"""The variables that it also sets in those of a group of pods."""
 
 
 def read_one_pod(document: ManifestNode) -> None:
@@ -72,6 +81,12 @@ def read_storm_service(document: ManifestNode) -> None:
 
 
 def read_role_set(document: ManifestNode) -> None:
-    """Read AIBrix's RoleSet: a pod template for each role."""
+    """Read AIBrix's RoleSet: a pod template for each role, of which AIBrix makes a PodSet if it has a group of pods."""
     for role in document.get("spec", "roles").items():
-        read_pod(role.get("template", "spec"))
+        is_group = role.get("podGroupSize").value is not None
+        read_pod(role.get("template", "spec"), {**ROLE, **(POD_GROUP if is_group else {})})
+
+
+def read_pod_set(document: ManifestNode) -> None:
+    """Read AIBrix's PodSet, which may be that of a role."""
+    read_pod(document.get("spec", "template", "spec"), {**ROLE, **POD_GROUP})

@@ -369,3 +369,99 @@ def test_the_name_of_a_pod_is_known() -> None:
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}, "", []
     )
     assert found.env == {"A": "p"}
+
+
+def _pods(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Objects of controllers that set variables in the containers of a pod."""
+    aibrix, template = "orchestration.aibrix.ai/v1alpha1", {"spec": spec}
+    roles = {"spec": {"roles": [{"name": "p", "replicas": 2, "podGroupSize": 4, "template": template}]}}
+    (container,) = spec["containers"]
+    dynamo = {"services": {"w": {"extraPodSpec": {"mainContainer": container}}}}
+    keeps = {"annotations": {"ray.io/overwrite-container-cmd": "true"}}
+    head = {"headGroupSpec": {"rayStartParams": {}, "template": {"metadata": keeps, **template}}}
+    worker = {"workerGroupSpecs": [{"groupName": "w", "template": {"metadata": keeps, **template}}]}
+    return {
+        "StormService": {"apiVersion": aibrix, "spec": {"template": roles}},
+        "RoleSet": {"apiVersion": aibrix, **roles},
+        "PodSet": {"apiVersion": aibrix, "spec": {"podGroupSize": 4, "template": template}},
+        "RayCluster": {"apiVersion": "ray.io/v1", "spec": head},
+        "RayCluster of workers": {"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": worker},
+        "RayClusterFleet": {"apiVersion": aibrix, "spec": {"template": {"spec": head}}},
+        "DynamoGraphDeployment": {"apiVersion": "nvidia.com/v1alpha1", "spec": dynamo},
+        "DynamoGraphDeployment v1beta1": {
+            "apiVersion": "nvidia.com/v1beta1",
+            "kind": "DynamoGraphDeployment",
+            "spec": {"components": [{"name": "w", "podTemplate": template}]},
+        },
+        "ModelServing": {
+            "apiVersion": "workload.serving.volcano.sh/v1alpha1",
+            "spec": {"template": {"roles": [{"name": "p", "entryTemplate": template}]}},
+        },
+        "Pod": {"apiVersion": "v1", "spec": spec},
+    }
+
+
+def _read_of(kind: str, container: dict[str, Any]) -> tuple[Container, CommandLine]:
+    document = {"kind": kind, "metadata": {"name": "x"}, **_pods({"containers": [container]})[kind]}
+    faults: list[RequestFault] = []
+    (engine,) = read_manifest([document], "", faults)
+    return engine, line_of(engine, faults)
+
+
+SET_BY: dict[str, str] = {
+    "StormService": "STORM_SERVICE_NAME ROLESET_NAME ROLESET_INDEX ROLE_NAME ROLE_TEMPLATE_HASH ROLE_REPLICA_INDEX "
+    "PODSET_NAME POD_GROUP_INDEX POD_GROUP_SIZE",
+    "RoleSet": "ROLE_REPLICA_INDEX POD_GROUP_SIZE",
+    "PodSet": "ROLE_REPLICA_INDEX POD_GROUP_INDEX POD_GROUP_SIZE",
+    "RayCluster": "RAY_PORT RAY_ADDRESS RAY_CLUSTER_NAME RAY_NODE_TYPE_NAME RAY_CLOUD_INSTANCE_ID REDIS_PASSWORD",
+    "RayCluster of workers": "FQ_RAY_IP RAY_IP RAY_PORT RAY_USAGE_STATS_KUBERAY_IN_USE",
+    "RayClusterFleet": "RAY_PORT FQ_RAY_IP",
+    "DynamoGraphDeployment": "DYN_NAMESPACE DYN_COMPONENT DYN_SYSTEM_PORT DYNAMO_PORT DYN_PARENT_DGD_K8S_NAME POD_NAME "
+    "POD_UID NATS_SERVER GROVE_PCLQ_POD_INDEX GROVE_PCSG_INDEX LWS_WORKER_INDEX",
+    "DynamoGraphDeployment v1beta1": "DYN_NAMESPACE GROVE_PCLQ_POD_INDEX",
+    "ModelServing": "GROUP_SIZE ENTRY_ADDRESS WORKER_INDEX",
+    "Pod": "AZURE_CLIENT_ID AZURE_TENANT_ID AZURE_FEDERATED_TOKEN_FILE CUDA_VERSION",
+}
+"""The variables that a controller or the cluster may set, by kind."""
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in SET_BY.items() for name in names.split()])
+def test_the_default_of_a_variable_that_a_controller_sets_is_not_known(kind: str, name: str) -> None:
+    script = f"export {NAME}=${{{name}:-1}}; exec vllm serve a/b"
+    container = {"name": "main", "image": "vllm/vllm-openai:v0.24.0", "command": ["bash", "-c", script]}
+    _, line = _read_of(kind, container)
+    assert line.env[NAME] is None
+    if kind != "Pod":
+        env = [{"name": NAME, "value": f"$({name})"}]
+        engine, _ = _read_of(kind, {**container, "command": ["vllm", "serve", "a/b"], "env": env})
+        assert engine.env[NAME] is None
+    script = script.replace(name, f"MY_{name}")
+    _, line = _read_of(kind, {**container, "command": ["bash", "-c", script]})
+    assert line.env[NAME] == "1"
+
+
+@table(
+    ("kind", "name", "expected"),
+    [
+        ("RayCluster", "RAY_PORT", "7"),
+        ("RayCluster of workers", "FQ_RAY_IP", None),
+        ("DynamoGraphDeployment", "POD_NAME", "7"),
+        ("DynamoGraphDeployment v1beta1", "POD_NAME", "7"),
+        ("RoleSet", "ROLE_REPLICA_INDEX", None),
+    ],
+)
+def test_a_controller_may_replace_a_variable_of_the_container(kind: str, name: str, expected: str | None) -> None:
+    command = ["bash", "-c", f"export {NAME}=${{{name}:-1}}; exec vllm serve a/b"]
+    container = {"name": "main", "image": "vllm/vllm-openai:v0.24.0", "command": command}
+    _, line = _read_of(kind, {**container, "env": [{"name": name, "value": "7"}]})
+    assert line.env[NAME] == expected
+
+
+def test_a_service_of_dynamo_may_set_a_variable_of_the_operator() -> None:
+    command = ["bash", "-c", f"export {NAME}=${{POD_NAME:-1}}; exec vllm serve a/b"]
+    main = {"name": "main", "image": "vllm/vllm-openai:v0.24.0", "command": command}
+    service = {"envs": [{"name": "POD_NAME", "value": "7"}], "extraPodSpec": {"mainContainer": main}}
+    graph = {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "spec": {"services": {"w": service}}}
+    faults: list[RequestFault] = []
+    (engine,) = read_manifest([graph], "", faults)
+    assert line_of(engine, faults).env[NAME] == "7"
