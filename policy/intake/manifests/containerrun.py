@@ -5,6 +5,7 @@ Its variables, entry point, mounts and devices are read; of an option that is no
 
 from __future__ import annotations
 
+import csv
 from itertools import takewhile
 from posixpath import join
 from typing import TYPE_CHECKING, Final
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 ENV: Final = frozenset({"-e", "--env"})
 LABELS: Final = frozenset({"-l", "--label", "--annotation"})
 ENV_FILE: Final = "--env-file"
-FILES: Final = frozenset({ENV_FILE, "--env-host"})
+ENV_HOST: Final = "--env-host"
 FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 HIDDEN: Final = "`{}` sets variables that are not shown"
 VOLUMES: Final = frozenset({"-v", "--volume"})
@@ -50,7 +51,7 @@ SECRETS: Final = "/run/secrets"
 """The folder of a secret without an absolute mount point."""
 PARTLY_KNOWN: Final = "a part of the name of the image {} is not known, so it may be another one"
 WRITE_IMAGE: Final = "write the image as a word of the command, or send its arguments as a deployment"
-TARGETS: Final = ("target=", "dst=", "destination=")
+TARGETS: Final = frozenset({"target", "dst", "destination"})
 
 
 def read_container_run(
@@ -128,7 +129,7 @@ def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariabl
             else:
                 draft.env[variable] = env.get(variable)
                 is_passed = True
-        elif name in FILES and (value is None or text not in FALSE):
+        elif name == ENV_FILE or (name == ENV_HOST and (value is None or text not in FALSE)):
             draft.has_hidden_variables = True
             is_passed = is_passed or name != ENV_FILE
             draft.note(HIDDEN.format(name))
@@ -170,7 +171,16 @@ def _mount_points(name: str, text: str) -> list[str]:
         return text.split(":")[1:2]
     if name == TMPFS:
         return [text.partition(":")[0]]
-    return [part.partition("=")[2] for part in text.split(",") if part.startswith(TARGETS)]
+    settings = (field.partition("=") for field in _fields(text))
+    return [value for key, equals, value in settings if equals and key.lower() in TARGETS]
+
+
+def _fields(line: str) -> list[str]:
+    """The fields of a line of CSV, as which Docker reads `--mount`."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return line.split(",")
 
 
 def _add_secret(draft: EngineDraft, secret: str, mounts: list[str]) -> None:

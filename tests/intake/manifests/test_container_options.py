@@ -85,6 +85,14 @@ def test_known_options_are_passed(options: str) -> None:
     assert (found.words[-1], found.doubts, found.has_hidden_variables) == ("a/b", [], False)
 
 
+@pytest.mark.parametrize("name", ["f", "0", "F", "false", "FALSE", "t", "x.env"])
+@pytest.mark.parametrize("program", ["docker", "podman"])
+def test_a_file_of_variables_may_have_any_name(program: str, name: str) -> None:
+    for option in (f"--env-file {name}", f"--env-file={name}"):
+        (found,) = engines({"script": f"{program} run {option} {IMAGE} a/b"})
+        assert found.has_hidden_variables
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -597,6 +597,23 @@ def test_the_mounts_of_a_container_run_are_read(ask: Asking, options: str) -> No
 
 
 @pytest.mark.parametrize(
+    "mount",
+    [
+        *("Target=/opt/venv", "DST=/opt/venv", "dEstination=/opt/venv", '"dst=/opt/venv"', '"dst=/opt/venv","x=a,b"'),
+        *('"x=a ""b""",target=/opt/venv', "target=/opt/venv"),
+    ],
+)
+def test_a_mount_is_a_line_of_csv_with_keys_in_any_case(ask: Asking, mount: str) -> None:
+    script = f"docker run --mount 'type=bind,src=/h,{mount}' {IMAGE} dense"
+    assert warnings(ask, {"script": script}) == mount_warning("/opt/venv")
+
+
+@pytest.mark.parametrize("mount", ['"x=a,dst=/opt/venv"', "x=dst=/opt/venv", "dst", '"', '"a"b,c', "\r", "a\0b"])
+def test_other_fields_of_a_mount_are_not_read(ask: Asking, mount: str) -> None:
+    assert warnings(ask, {"script": f"docker run --mount 'type=bind,{mount}' {IMAGE} dense"}) == []
+
+
+@pytest.mark.parametrize(
     ("options", "mount"),
     [
         *(("-B ./x:$HOME", "$HOME"), ("--bind ./x:${HOME}/.local", "${HOME}/.local"), ("-B ./x:~", "~")),
