@@ -610,7 +610,8 @@ def test_a_mount_is_a_line_of_csv_with_keys_in_any_case(ask: Asking, mount: str)
 
 @pytest.mark.parametrize("mount", ['"x=a,dst=/opt/venv"', "x=dst=/opt/venv", "dst", '"', '"a"b,c', "\r", "a\0b"])
 def test_other_fields_of_a_mount_are_not_read(ask: Asking, mount: str) -> None:
-    assert warnings(ask, {"script": f"docker run --mount 'type=bind,{mount}' {IMAGE} dense"}) == []
+    found = warnings(ask, {"script": f"docker run --mount 'type=bind,{mount}' {IMAGE} dense"})
+    assert not any("that runs" in each for each in found)
 
 
 @pytest.mark.parametrize(
