@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from msgspec import Struct
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.facts.vocabulary import (
     ALL_FACTS,
+    CHECKS,
     MAX_INTEGER,
     REQUEST_VOCABULARY,
     VOCABULARY,
@@ -160,7 +161,7 @@ def _predicate(fact: Fact) -> Callable[[Any], bool] | None:
         case FactKind.INTEGER:
             return range(fact.least, MAX_INTEGER + 1).__contains__
         case _:
-            return fact.admits
+            return partial(CHECKS[fact.kind], fact)
 
 
 def _tree(vocabulary: Iterable[tuple[int, Fact]]) -> Member:

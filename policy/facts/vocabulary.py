@@ -146,12 +146,15 @@ def _is_list(_: Fact, value: object) -> bool:
     return type(value) is list and len(value) <= MAX_ITEMS
 
 
+_TEXT: Final = frozenset({str})
+
+
 def _is_list_of_texts(_: Fact, value: object) -> bool:
     return (
         type(value) is list
         and len(value) <= MAX_ITEMS
-        and {str}.issuperset(map(type, value))
-        and max(map(len, value), default=0) <= MAX_TEXT
+        and _TEXT.issuperset(map(type, value))
+        and (not value or max(map(len, value)) <= MAX_TEXT)
     )
 
 

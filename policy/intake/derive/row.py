@@ -29,15 +29,13 @@ LEGAL: Final = defaults((0, 0))
 """A legal value for each fact, in the order of the row."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
 CHECKS: Final = tuple(
-    (name, (member := _MEMBERS[name]).index, member.type, member.fits, member.take)
+    None
+    if fact.kind in {FactKind.PRESENCE, FactKind.BOOLEAN}
+    else (name, (member := _MEMBERS[name]).index, member.type, member.fits, member.take)
     for name, fact in FACTS.items()
-    if fact.kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
 )
-"""For each fact that may have a user's value, in the order of the row: name, index, type, further check, conversion."""
-UNCHANGED: Final = tuple(LEGAL[index] for _, index, *_ in CHECKS)
-"""The legal value of each of them, which the row has as it is."""
+"""For each fact that may have a user's value: name, index, type, further check, conversion; None for any other."""
 _value: Final = itemgetter(0)
-_checked: Final = itemgetter(*(name for name, *_ in CHECKS))
 
 
 @lru_cache(maxsize=64)
@@ -57,9 +55,9 @@ def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault])
     derive a deployment's facts.
     """
     row = list(map(_value, derived.values()))
-    checked = _checked(derived)
-    is_changed = map(is_not, map(_value, checked), UNCHANGED)
-    for (name, index, kind, fits, take), (value, origin) in compress(zip(CHECKS, checked, strict=True), is_changed):
+    changed = compress(CHECKS, map(is_not, row, LEGAL))
+    for name, index, kind, fits, take in filter(None, changed):
+        value, origin = derived[name]
         if origin is DEFAULT or origin is ASSUMED:
             if type(value) is list:
                 row[index] = tuple(value)
