@@ -7,6 +7,7 @@ defaults of the model's class, which are in the model tables.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -60,8 +61,12 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
     return Pooling(module is not None, **(found | modes))
 
 
+@lru_cache(maxsize=1024)
 def is_named_like_embedding(name: str) -> bool:
-    """Whether a model's name suggests that it is an embedding or reranking model."""
+    """Whether a model's name suggests that it is an embedding or reranking model.
+
+    A fleet has many deployments of few models, and a search takes 1 % of the instructions to derive facts.
+    """
     return EMBEDDING_NAME.search(name) is not None
 
 
