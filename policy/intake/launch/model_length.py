@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from policy.intake.model.configuration import Configuration
 
-KEYS: Final = (
-    "max_position_embeddings",
+USUAL_KEY: Final = "max_position_embeddings"
+OTHER_KEYS: Final = (
     "n_positions",
     "max_seq_len",
     "seq_length",
@@ -67,8 +67,8 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
         longest, field = window, "sliding_window"
     if longest == inf:
         return ModelLength(longest, None, DEFAULT)
-    ropes = [*_ropes(text)]
-    longrope = any(_type(rope) == "longrope" for rope in ropes)
+    ropes = _ropes(text)
+    longrope = "longrope" in map(_type, ropes)
     try:
         if "gemma3" not in (text.model_type or ""):
             longest = _scaled(longest, ropes, tables.series)
@@ -80,7 +80,7 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
 
 def _stated(text: Configuration) -> tuple[float, str | None]:
     longest, field = inf, None
-    for name in text.names_among(KEYS):
+    for name in (USUAL_KEY, *text.names_among(OTHER_KEYS)):
         found = text.get(name)
         if found is None:
             continue
@@ -92,17 +92,16 @@ def _stated(text: Configuration) -> tuple[float, str | None]:
     return (own, OWN_KEY) if own else (longest, field)
 
 
-def _ropes(text: Configuration) -> Iterator[Mapping[str, Any]]:
+def _ropes(text: Configuration) -> list[Mapping[str, Any]]:
     """The parameters of RoPE, of each layer type if they differ."""
     found = text.get("rope_parameters")
     if not found:
         found = text.get("rope_scaling")
-    if not isinstance(found, dict):
-        return
+    if not found or not isinstance(found, dict):
+        return []
     if any(isinstance(part, dict) for part in found.values()):
-        yield from (part for part in found.values() if isinstance(part, dict) and part)
-    elif found:
-        yield found
+        return [part for part in found.values() if isinstance(part, dict) and part]
+    return [found]
 
 
 def _type(rope: Mapping[str, Any]) -> Any:

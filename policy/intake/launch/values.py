@@ -128,6 +128,7 @@ class LaunchValues:
         self.release = tables.release
         self.platform = platform
         self._options = options
+        self._unknown_sizes = options.unknown_sizes
         self._target = target
         self._speculation = speculation
         self._read_draft = drafted
@@ -138,8 +139,11 @@ class LaunchValues:
         self._tables = tables
         self._runner = runner
         self._model: ModelValues | None = None
-        self.given: Final = tuple({**options.values, **options.others})
-        """The options that are given, even with an unknown value."""
+        given = options.values.copy()
+        for name, (value, _) in options.others.items():
+            given.setdefault(name, value)
+        self.given: Final[Mapping[str, Any]] = given
+        """The options that are given with their values, `UNKNOWN` for one that is not known."""
 
     def key(self, name: str) -> Any:
         """The value of a name. Raises Incomputable if it is not known here."""
@@ -167,13 +171,12 @@ class LaunchValues:
         found = []
         by_option = bounds_by_option(self._tables)
         for option in filter(by_option.__contains__, self.given):
-            try:
-                value = self.option(option)
-            except UnknownArgument:
+            value = self.given[option]
+            if option in self._unknown_sizes:
+                continue
+            if value is UNKNOWN:
                 if any(self._is_made(bounds.class_name) for bounds in by_option[option]):
                     unread.add(option)
-                continue
-            except Incomputable:
                 continue
             for bounds in by_option[option]:
                 number = field_of(value, bounds.fields) if bounds.fields else value
@@ -199,14 +202,11 @@ class LaunchValues:
 
     def option(self, name: str) -> Any:
         """An option; None if it is not given."""
-        options = self._options
-        if name in options.unknown_sizes:
+        if name in self._unknown_sizes:
             raise Incomputable(name)
-        found = options.values.get(name)
-        if found is None and name in options.others:
-            found = options.others[name][0]
-            if found is UNKNOWN:
-                raise UnknownArgument(name)
+        found = self.given.get(name)
+        if found is UNKNOWN:
+            raise UnknownArgument(name)
         return found
 
     def field(self, path: tuple[str, tuple[str, ...]]) -> Any:
@@ -265,7 +265,7 @@ class LaunchValues:
 
     def fact(self, name: str) -> Any:
         """The value of a derived fact."""
-        if name.startswith("parallel_config.") and name.partition(".")[2] in self._options.unknown_sizes:
+        if name.startswith("parallel_config.") and name.partition(".")[2] in self._unknown_sizes:
             raise Incomputable(name)
         found = self._derived.facts.get(name)
         if found is None:

@@ -14,7 +14,7 @@ from policy.intake.model.formula import Incomputable, compute
 from policy.intake.model.tables import ConfigClass, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 BASE_CLASS: Final = ConfigClass("PreTrainedConfig", special=frozenset({"layer_types"}))
 TEXT_FIELDS: Final = ("text_encoder", "decoder", "generator", "text_config")
@@ -79,9 +79,11 @@ class Configuration:
         names = kind.spellings.get(stored, (stored,))
         return stored in kind.formulas or any(known in self.stated or known in kind.defaults for known in names)
 
-    def names_among(self, names: Iterable[str]) -> list[str]:
+    def names_among(self, names: Collection[str]) -> list[str]:
         """Those of the names that may have a value: one that neither the document nor the class has has none."""
         stated, defaults, special = self.stated, self.kind.defaults, self.kind.special
+        if stated.keys().isdisjoint(names) and defaults.keys().isdisjoint(names) and special.isdisjoint(names):
+            return []  # at a quarter of the cost of asking for each name
         return [name for name in names if name in stated or name in defaults or name in special]
 
     def text(self) -> Configuration:
