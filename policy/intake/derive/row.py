@@ -29,12 +29,14 @@ LEGAL: Final = defaults((0, 0))
 """A legal value for each fact, in the order of the row."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
 CHECKS: Final = tuple(
-    None
-    if fact.kind in {FactKind.PRESENCE, FactKind.BOOLEAN}
-    else (name, (member := _MEMBERS[name]).index, member.type, member.fits, member.take)
+    (name, (member := _MEMBERS[name]).index, member.type, member.fits, member.take)
     for name, fact in FACTS.items()
+    if fact.kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
 )
-"""For each fact that may have a user's value: name, index, type, further check, conversion; None for any other."""
+"""For each fact that may have a user's value: name, index, type, further check, conversion."""
+_checked: Final = itemgetter(*(index for _, index, *_ in CHECKS))
+UNCHANGED: Final = _checked(LEGAL)
+"""The legal value of each of them, which the row has as it is."""
 _value: Final = itemgetter(0)
 
 
@@ -55,8 +57,7 @@ def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault])
     derive a deployment's facts.
     """
     row = list(map(_value, derived.values()))
-    changed = compress(CHECKS, map(is_not, row, LEGAL))
-    for name, index, kind, fits, take in filter(None, changed):
+    for name, index, kind, fits, take in compress(CHECKS, map(is_not, _checked(row), UNCHANGED)):
         value, origin = derived[name]
         if origin is DEFAULT or origin is ASSUMED:
             if type(value) is list:
