@@ -256,7 +256,11 @@ def _derive(
         and models.is_named_like_embedding(target.name)
         and rules(facts)
         != decide_as_pooling(
-            target.name, models, lambda: decide(derive_with(*read_models(deployment, options, models, known, pointer)))
+            target,
+            models,
+            options,
+            environment.vllm_platform,
+            lambda pooling: decide(derive_with(pooling, speculation)),
         )
     ):
         pooling = (

@@ -20,7 +20,7 @@ from policy.intake.derive.speculation import (
 from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.pooling import MODULES, POOLING_MODULES
 from policy.intake.model.registry import Unsupported
-from policy.intake.model.target import read_target
+from policy.intake.model.target import read_target, with_files
 from policy.intake.model_lookup import ModelLookup, no_models, pointer_of_model
 from policy.intake.origins import pointer_of
 from policy.pointer import at
@@ -80,13 +80,17 @@ def names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str
 
 
 def decide_as_pooling(
-    name: str, models: ModelLookup, decide: Callable[[], tuple[str | None, bool]]
+    target: Target,
+    models: ModelLookup,
+    options: ParsedOptions,
+    platform: str,
+    decide: Callable[[Target], tuple[str | None, bool]],
 ) -> tuple[str | None, bool] | None:
     """The decision if the model had a pooling module; None if vLLM would refuse it."""
-    models.files = {**models.files, f"{name}/{MODULES}": POOLING_MODULES}
+    models.files = {**models.files, f"{target.name}/{MODULES}": POOLING_MODULES}
     try:
-        return decide()
-    except RequestInvalid:
+        return decide(with_files(target, models.files, options, platform))
+    except (Unsupported, CompanionInvalid, RequestInvalid):
         return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.pooling import read_pooling
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policy.intake.command_line import ParsedOptions
+    from policy.intake.model.pooling import Pooling
     from policy.intake.model.tables import Tables
     from policy.intake.provenance import Provenance
 
@@ -111,14 +113,7 @@ def read_target(
     architectures = architectures_of(
         configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below))
     )
-    query = ModelQuery(
-        options.values.get("runner", "auto"),
-        options.values.get("convert", "auto"),
-        options.values.get("model_impl", "auto"),
-        pooling.pools,
-        platform,
-    )
-    resolved = select_class(tables, configuration, architectures, query)
+    resolved = select_class(tables, configuration, architectures, _query(options, pooling, platform))
     return Target(
         name,
         f"model_configs/{config_name}",
@@ -131,6 +126,30 @@ def read_target(
         pooling.tokens or resolved.model.tok_pooling_type,
         f"files/{config_name}/{QUANTIZATION}" if quantization is not None else None,
     )
+
+
+def with_files(target: Target, files: Mapping[str, str], options: ParsedOptions, platform: str) -> Target:
+    """The served model if its pooling follows from other files, which is all that they change.
+
+    Raises:
+        CompanionInvalid, Unsupported: as ``read_target``.
+    """
+    configuration = target.configuration
+    pooling = read_pooling(target.name, files, options, configuration.tables.series)
+    query = _query(options, pooling, platform)
+    resolved = select_class(configuration.tables, configuration, target.architectures, query)
+    return replace(
+        target,
+        resolved=resolved,
+        is_hybrid=is_hybrid(resolved.model, configuration),
+        seq_pooling_type=pooling.sequence or resolved.model.seq_pooling_type,
+        tok_pooling_type=pooling.tokens or resolved.model.tok_pooling_type,
+    )
+
+
+def _query(options: ParsedOptions, pooling: Pooling, platform: str) -> ModelQuery:
+    get = options.values.get
+    return ModelQuery(get("runner", "auto"), get("convert", "auto"), get("model_impl", "auto"), pooling.pools, platform)
 
 
 def derive_model(
