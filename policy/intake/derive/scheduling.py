@@ -79,8 +79,7 @@ def derive_scheduling(
             speculation is not None and bool(speculation.keys.get("disable_padded_drafter_batch")),
             facts["parallel_config.pipeline_parallel_size"][0],
         )
-        chosen, decisive = _choose(tables.release, known, v2=False)
-        other = _choose(tables.release, known, v2=True)
+        (chosen, decisive), other = _choices(tables.release, known)
         if other[0] != chosen and runs_on_v2():
             chosen, decisive = other
         facts[FACT] = chosen, DEFAULT if chosen else facts.get(ORIGINS.get(decisive, decisive), (None, DEFAULT))[1]
@@ -91,6 +90,11 @@ def _is_ray_v2(env: Mapping[str, str], series: tuple[int, int]) -> bool:
 
 
 @lru_cache(maxsize=1024)
+def _choices(release: str, known: tuple[Any, ...]) -> tuple[tuple[bool, str], tuple[bool, str]]:
+    """A release's choices with V1 and with V2. Searching the cache for each takes 0.4 % of the instructions more."""
+    return _choose(release, known, v2=False), _choose(release, known, v2=True)
+
+
 def _choose(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
     """A release's choice with a runner, and the last name that its formula read: why it is synchronous, if it is."""
     values = dict(zip(INPUTS, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
