@@ -53,6 +53,8 @@ def _count(value: Any) -> int | None:
 
 
 def _end_tokens(value: Any) -> frozenset[int] | None:
+    if type(value) is int:
+        return frozenset((value,))
     ids = value if isinstance(value, list) else [value]
     return frozenset(ids) if {int}.issuperset(map(type, ids)) else None
 

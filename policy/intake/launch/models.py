@@ -167,7 +167,7 @@ class ModelValues:
     def quantization(self) -> str | None:
         """The method that the configuration states, in lower case; None if it states no quantization."""
         found = self._configuration.get(QUANTIZATION)
-        if found is None:
+        if found is None and self._text is not self._configuration:
             found = self._text.get(QUANTIZATION)
         if found is None:
             found = self._configuration.get("compression_config")
