@@ -425,6 +425,26 @@ def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
         assert (warned["allowed"], expected in " ".join(warned["warnings"])) == (True, True)
 
 
+def test_a_field_that_is_not_read_is_denied_if_what_cannot_be_decided_is(
+    client: httpx.Client, closed_server: Server
+) -> None:
+    container = {"name": "c", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "Qwen/Qwen3-8B"]}
+    roles = [{"name": "r", "entryTemplate": {"spec": {"containers": [container]}}}]
+    found = {
+        name: other_review(
+            "workload.serving.volcano.sh", "v1alpha1", "ModelServing", {"template": {"roles": roles}, name: [{"x": 1}]}
+        )
+        for name in ("plugins", "topologySpreadConstraints")
+    }
+    message = "`plugins` of `spec` may change the container, and is not read"
+    with closed_server.client() as closed:
+        denied = answered(closed, found["plugins"])
+        assert (denied["allowed"], message in denied["status"]["message"]) == (False, True)
+        assert answered(closed, found["topologySpreadConstraints"])["allowed"]
+    warned = answered(client, found["plugins"])
+    assert (warned["allowed"], message in " ".join(warned["warnings"])) == (True, True)
+
+
 def ray_review(kind: str, command: list[str] | None = None, **fields: Any) -> Document:
     """The review of a new object of Ray, with a command of its head."""
     head = {"name": "ray", "image": "vllm/vllm-openai:v0.23.0", **({} if command is None else {"command": command})}

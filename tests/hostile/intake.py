@@ -46,6 +46,7 @@ CONFIG: Final[dict[str, Any]] = {
     "num_hidden_layers": 4,
 }
 IMAGE: Final = "vllm/vllm-openai:v0.33.0"
+WORKER: Final = {"type": "server", "image": IMAGE, "config": {"max-num-seqs": 1}, "extraEnv": "x"}
 
 
 @cache
@@ -749,6 +750,23 @@ MANIFESTS: Final[dict[str, Family]] = {
                 }
             },
         }
+    ),
+    "workers with fields that are not read": lambda size: manifest(
+        {
+            "apiVersion": "workload.serving.volcano.sh/v1alpha1",
+            "kind": "ModelBooster",
+            "spec": {
+                "backend": {
+                    "type": "vLLM",
+                    "modelURI": "hf://m",
+                    "workers": [WORKER] * min(size // 200, 500),
+                    **{f"extra{n}": n for n in range(size // 40)},
+                }
+            },
+        }
+    ),
+    "resources with fields that are not read": lambda size: manifest(
+        {"run": "vllm serve m", "resources": {"any_of": [{"image_id": "docker:x"} for _ in range(size // 30)]}}
     ),
     "containers of images in variables": lambda size: manifest(
         {"script": "".join(f"A{n}=$A{n + 1};" for n in range(size // 30)) + "vllm=1;" + "docker run $A1 x;" * 100}

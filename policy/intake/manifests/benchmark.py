@@ -15,8 +15,10 @@ from policy.intake.command_line import Container
 from policy.intake.manifests.chart_images import image_of
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs, node_signs, profile_signs
+from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env
 from policy.intake.manifests.reading import read_separately
+from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -139,8 +141,12 @@ def _read_role(scenario: ManifestNode, role: ManifestNode, *, is_standalone: boo
     if preprocess is not None and preprocess != DEFAULT_PREPROCESS:
         draft.has_hidden_variables = True
         draft.note(PREPROCESSED)
-    if draft.starts_vllm():
-        draft.finish()
+    draft.mounts = Mounts(
+        [path for each in (role, common) for path in mount_paths(each.get("volumeMounts").value, "mountPath")]
+    )
+    with unread_fields(("llm-d-benchmark role", role), ("llm-d-benchmark common", common)):
+        if draft.starts_vllm():
+            draft.finish()
 
 
 def _image(scenario: ManifestNode, role: ManifestNode, *, is_standalone: bool) -> str | None:

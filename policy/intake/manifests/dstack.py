@@ -15,6 +15,7 @@ from policy.intake.manifests import python_shlex
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import accelerator_signs
 from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -87,8 +88,9 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
     draft.mounts = Mounts([*filter(None, volumes), *files])
     draft.hardware += _gpu_signs(run) or _gpu_signs(document)
     draft.folder = document.get("working_dir").text() or ""
-    if draft.starts_vllm():
-        draft.finish()
+    with unread_fields(("dstack run", document), *([] if run is document else [("dstack run", run)])):
+        if draft.starts_vllm():
+            draft.finish()
 
 
 def _add_command(draft: EngineDraft, run: ManifestNode, document: ManifestNode) -> None:

@@ -13,6 +13,7 @@ from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import mount_paths
 from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -41,17 +42,21 @@ SET: Final = (
 def read_graph(document: ManifestNode) -> None:
     """Read the services (v1alpha1) and components (v1beta1) of a graph that run vLLM."""
     spec = document.get("spec")
-    for _, service in spec.get("services").fields():
-        _read_service(service, spec)
-    for component in spec.get("components").items():
-        _read_component(component, spec)
+    with unread_fields(("Dynamo graph", spec)):
+        for _, service in spec.get("services").fields():
+            with unread_fields(("Dynamo service", service)):
+                _read_service(service, spec)
+        for component in spec.get("components").items():
+            with unread_fields(("Dynamo service", component)):
+                _read_component(component, spec)
 
 
 def read_component(document: ManifestNode) -> None:
     """Read a component that is deployed without a graph."""
     spec = document.get("spec")
-    _read_service(spec, spec)
-    _read_component(spec, spec)
+    with unread_fields(("Dynamo component by itself", spec)):
+        _read_service(spec, spec)
+        _read_component(spec, spec)
 
 
 def _read_service(service: ManifestNode, graph: ManifestNode) -> None:

@@ -32,6 +32,7 @@ from policy.intake.manifests.pods import pod_containers, read_container, read_en
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
 from policy.intake.manifests.strategic_merge import merged_list
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -125,7 +126,14 @@ def read_inference_service(document: ManifestNode) -> None:
     """
     for part in ("predictor", "transformer", "explainer"):
         component = document.get("spec", part)
-        read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
+        with unread_fields(("KServe component", component)):
+            read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
+    with unread_fields(("KServe component", document.get("spec", "predictor"))):
+        _read_predictor(document)
+
+
+def _read_predictor(document: ManifestNode) -> None:
+    """Read the predictor's model and its workers."""
     model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
     mounts = dict.fromkeys(STORED_IN, _storage_mounts(document.get("spec", "predictor")))
     has_workers = workers.is_object()
@@ -136,14 +144,16 @@ def read_inference_service(document: ManifestNode) -> None:
     added = _worker_variables(workers, runtime) if has_workers else {}
     read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
     if wanted is not None:
-        _read_model(document, model, wanted, runtime, added)
+        with unread_fields(("KServe model", model)):
+            _read_model(document, model, wanted, runtime, added)
         return
     for name in FORMAT_FIELDS:
         model = document.get("spec", "predictor", name)
         if model.is_object():
             protocol = LATER_PROTOCOL if name in LATER_FIELDS else None
             wanted = wanted_runtime(model, name, protocol, has_workers=has_workers)
-            _read_model(document, model, wanted, runtime_of(model.reader, wanted), added)
+            with unread_fields(("KServe model", model)):
+                _read_model(document, model, wanted, runtime_of(model.reader, wanted), added)
 
 
 def _storage_mounts(component: ManifestNode) -> list[str]:

@@ -17,6 +17,7 @@ from policy.intake.manifests import storage
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs
 from policy.intake.manifests.pods import read_env_from, read_pod, read_shared_env
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -40,17 +41,21 @@ GROUP: Final[dict[str, str | None]] = {"GROUP_SIZE": None, "ENTRY_ADDRESS": None
 
 def read_model_serving(document: ManifestNode) -> None:
     """Read a ModelServing: the entry and the workers of each role."""
-    for role in document.get("spec", "template", "roles").items():
-        read_pod(role.get("entryTemplate", "spec"), GROUP)
-        read_pod(role.get("workerTemplate", "spec"), GROUP)
+    with unread_fields(("Kthena serving", document.get("spec"))):
+        for role in document.get("spec", "template", "roles").items():
+            with unread_fields(("Kthena role", role)):
+                read_pod(role.get("entryTemplate", "spec"), GROUP)
+                read_pod(role.get("workerTemplate", "spec"), GROUP)
 
 
 def read_model_booster(document: ManifestNode) -> None:
     """Read a ModelBooster: an engine for each worker of its backend that starts vLLM."""
     backend = document.get("spec", "backend")
-    for worker in backend.get("workers").items():
-        if worker.get("type").text() in TYPES.get(backend.get("type").text() or "", ()):
-            _read_worker(backend, worker)
+    with unread_fields(("Kthena backend", backend)):
+        for worker in backend.get("workers").items():
+            if worker.get("type").text() in TYPES.get(backend.get("type").text() or "", ()):
+                with unread_fields(("Kthena worker", worker)):
+                    _read_worker(backend, worker)
 
 
 def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:

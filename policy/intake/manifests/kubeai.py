@@ -13,6 +13,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import profile_signs
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import expand, read_env_from
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def read_model(document: ManifestNode) -> None:
     draft.mounts |= Mounts(draft.files)
     profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
     draft.hardware += profile_signs(profile, "resourceProfile")
-    draft.finish()
+    with unread_fields(("KubeAI model", spec)):
+        draft.finish()
 
 
 def _add_model(draft: EngineDraft, spec: ManifestNode) -> None:

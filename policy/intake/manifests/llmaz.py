@@ -17,6 +17,7 @@ from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_env
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import HUB, mount
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ def read_backend_runtime(document: ManifestNode) -> None:
         draft.image = _image(spec, spec.get("version").text())
         draft.add_list(config.get("args"), "args")
         draft.hardware += container_signs(config)
-        if draft.starts_vllm():
-            draft.finish()
+        with unread_fields(("llmaz runtime", spec), ("llmaz arguments", config)):
+            if draft.starts_vllm():
+                draft.finish()
 
 
 def read_playground(document: ManifestNode) -> None:
@@ -70,6 +72,7 @@ def read_playground(document: ManifestNode) -> None:
     chosen = spec.get("backendRuntimeConfig")
     backend = chosen.get("backendName").text() or VLLM
     found = spec.reader.referenced(RUNTIME, backend)
+    places = [("llmaz backend", chosen)]
     draft = EngineDraft(spec)
     version = chosen.get("version").text()
     models = _models(document)
@@ -88,6 +91,7 @@ def read_playground(document: ManifestNode) -> None:
         arguments = EngineDraft(spec) if config is None else _arguments(config)
         draft.hardware += container_signs(runtime if config is None else config)
         is_missing = config is None
+        places += [("llmaz runtime", runtime), *([] if config is None else [("llmaz arguments", config)])]
     elif backend == VLLM:
         draft.add(ADDED, *COMMAND)
         draft.has_command = draft.has_default_image = True
@@ -111,8 +115,9 @@ def read_playground(document: ManifestNode) -> None:
     read_env(chosen.get("envs"), draft)
     draft.hardware += [*container_signs(chosen), *_flavor_signs(spec, models)]
     draft.mounts = Mounts([FOLDER, *draft.models])
-    if draft.starts_vllm():
-        draft.finish()
+    with unread_fields(*places):
+        if draft.starts_vllm():
+            draft.finish()
 
 
 def _read_unknown(draft: EngineDraft, chosen: ManifestNode, backend: str) -> None:

@@ -21,9 +21,12 @@ from policy.intake.manifests.kserve import ADDED
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
 from policy.intake.manifests.pods import pod_containers, read_container
 from policy.intake.manifests.storage import mount
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import enumerated, quoted
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from policy.intake.manifests.go_template import TemplateContext
     from policy.intake.manifests.reading import ManifestNode
 
@@ -42,20 +45,28 @@ def read_llm_inference_service(document: ManifestNode) -> None:
     """
     service = MergedService(document)
     spec, own = service.spec, service.own
-    _read_workload(_Workload(spec, own, spec, service.context, service))
-    if spec.get("prefill").is_object():
-        prefill = own.get("prefill") if own.get("prefill").is_object() else own.with_value({})
-        _read_workload(_Workload(spec.get("prefill"), prefill, spec, service.context, service))
+    with _unread_fields(spec):
+        _read_workload(_Workload(spec, own, spec, service.context, service))
+        if spec.get("prefill").is_object():
+            prefill = own.get("prefill") if own.get("prefill").is_object() else own.with_value({})
+            _read_workload(_Workload(spec.get("prefill"), prefill, spec, service.context, service))
     _read_others(spec.get("router", "scheduler"), service.context)
 
 
 def read_llm_inference_service_config(document: ManifestNode) -> None:
     """Read the engines of a configuration by itself: its own containers, without the values of a service."""
     spec, context = document.get("spec"), context_of(document)
-    _read_workload(_Workload(spec, spec, spec, context, None))
-    if spec.get("prefill").is_object():
-        _read_workload(_Workload(spec.get("prefill"), spec.get("prefill"), spec, context, None))
+    with _unread_fields(spec):
+        _read_workload(_Workload(spec, spec, spec, context, None))
+        if spec.get("prefill").is_object():
+            _read_workload(_Workload(spec.get("prefill"), spec.get("prefill"), spec, context, None))
     _read_others(spec.get("router", "scheduler"), context)
+
+
+def _unread_fields(spec: ManifestNode) -> AbstractContextManager[None]:
+    return unread_fields(
+        ("KServe LLM", spec), ("KServe LLM model", spec.get("model")), ("KServe LLM", spec.get("prefill"))
+    )
 
 
 class _Workload(NamedTuple):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.hardware import profile_signs
-from policy.intake.manifests.pods import read_container
+from policy.intake.manifests.pods import read_container, read_shared_env
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ def read_values(document: ManifestNode) -> None:
     for name in ROLES:
         role = document.get(name)
         if role.get("create").flag(default=True):
-            for container in role.get("containers").items():
-                _read_container(container, role, document)
+            with unread_fields(("llm-d role", role)):
+                for container in role.get("containers").items():
+                    with unread_fields(("llm-d container", container)):
+                        _read_container(container, role, document)
 
 
 def _read_container(container: ManifestNode, role: ManifestNode, document: ManifestNode) -> None:
@@ -129,4 +132,8 @@ def _add_env(draft: EngineDraft, role: ManifestNode, document: ManifestNode, *, 
     if artifacts.get("authSecretName").text():
         draft.env["HF_TOKEN"] = None
     kind = role.get("accelerator", "type").text() or document.get("accelerator", "type").text() or ""
-    draft.env |= ACCELERATOR_ENV.get(kind, {})
+    given = document.get("accelerator", "env")
+    if given.has(kind):
+        read_shared_env(given.get(kind), draft)
+    else:
+        draft.env |= ACCELERATOR_ENV.get(kind, {})

@@ -17,6 +17,7 @@ from policy.intake.manifests.pods import pod_containers, read_container, read_po
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import HUB
 from policy.intake.manifests.strategic_merge import merged
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ def read_runtime(document: ManifestNode) -> None:
 def read_inference_service(document: ManifestNode) -> None:
     """Read the engine and the decoder of a service, as OME merges them with its runtime, and its router."""
     spec = document.get("spec")
+    with unread_fields(("OME model", spec.get("model"))):
+        _read_service(spec)
+
+
+def _read_service(spec: ManifestNode) -> None:
     reference = spec.get("runtime", "name").text()
     runtime = None if reference is None else _runtime(spec, reference)
     problem = DISABLED if runtime is not None and runtime.get("spec", "disabled").value is True else ""
@@ -109,17 +115,18 @@ def _read_part(
     for pod in (leader, worker) if is_spread else (part,):
         runner = pod.get("runner")
         containers = [*([runner] if runner.is_object() else []), *pod_containers(pod)]
-        for container in containers:
-            draft = read_container(container, pod)
-            if container is runner:
-                _add_values(draft, path, _gpus(container) * (1 + workers))
-            draft.models.update(models)
-            draft.mounts |= Mounts(models)
-            draft.hardware += pod_signs(pod)
-            if draft.starts_vllm():
-                _note(draft, runtime, model, has_path=container is not runner or draft.env[PATH] is not None)
-                draft.problem = problem or draft.problem
-                draft.finish()
+        with unread_fields(("OME part", part), *([("OME part", pod)] if is_spread else [])):
+            for container in containers:
+                draft = read_container(container, pod)
+                if container is runner:
+                    _add_values(draft, path, _gpus(container) * (1 + workers))
+                draft.models.update(models)
+                draft.mounts |= Mounts(models)
+                draft.hardware += pod_signs(pod)
+                if draft.starts_vllm():
+                    _note(draft, runtime, model, has_path=container is not runner or draft.env[PATH] is not None)
+                    draft.problem = problem or draft.problem
+                    draft.finish()
 
 
 def _add_values(draft: EngineDraft, path: str | None, gpus: int) -> None:

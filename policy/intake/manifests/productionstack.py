@@ -15,6 +15,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import affinity_signs, gpu_sign, runtime_signs
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env, read_shared_env
+from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -46,9 +47,11 @@ def read_values(document: ManifestNode) -> None:
     """Read an engine for each enabled entry of ``modelSpec``."""
     serving = document.get("servingEngineSpec")
     if serving.get("enableEngine").flag(default=True):
-        for spec in serving.get("modelSpec").items():
-            if spec.get("enabled").flag(default=True):
-                _read_spec(spec, serving)
+        with unread_fields(("production-stack engines", serving)):
+            for spec in serving.get("modelSpec").items():
+                if spec.get("enabled").flag(default=True):
+                    with unread_fields(("production-stack engine", spec)):
+                        _read_spec(spec, serving)
 
 
 def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:

@@ -18,6 +18,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod, read_pod_container
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -189,19 +190,26 @@ def read_ray_containers(document: ManifestNode, cluster: ManifestNode) -> None:
     itself prevents it. It does not change the others.
     """
     keeps_command = _keeps_command(document)
-    for template in _ray_templates(cluster):
-        pod = template.get("spec")
-        is_kept = keeps_command or _keeps_command(template)
-        for container in pod_containers(pod):
-            is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
-            if is_ray and is_kept:
-                draft = _read_first(container, pod)
-                if draft.starts_vllm():
-                    draft.finish()
-            elif is_ray:
-                _read_ray_container(container, pod)
-            else:
-                read_pod_container(container, pod)
+    with unread_fields(("Ray cluster", cluster)):
+        for group in _ray_groups(cluster):
+            pod = group.get("template", "spec")
+            is_kept = keeps_command or _keeps_command(group.get("template"))
+            with unread_fields(("Ray group", group)):
+                _read_group(pod, is_kept=is_kept)
+
+
+def _read_group(pod: ManifestNode, *, is_kept: bool) -> None:
+    """Read the containers of a group's pod; Ray runs in the first one. ``is_kept``: with the command as it is."""
+    for container in pod_containers(pod):
+        is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
+        if is_ray and is_kept:
+            draft = _read_first(container, pod)
+            if draft.starts_vllm():
+                draft.finish()
+        elif is_ray:
+            _read_ray_container(container, pod)
+        else:
+            read_pod_container(container, pod)
 
 
 def _read_ray_container(container: ManifestNode, pod: ManifestNode) -> None:
@@ -257,11 +265,10 @@ def _keeps_command(node: ManifestNode) -> bool:
 
 def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:
     """The pods of a Ray cluster: the head's, then each worker group's."""
-    for template in _ray_templates(cluster):
-        yield template.get("spec")
+    for group in _ray_groups(cluster):
+        yield group.get("template", "spec")
 
 
-def _ray_templates(cluster: ManifestNode) -> Iterator[ManifestNode]:
-    yield cluster.get("headGroupSpec", "template")
-    for group in cluster.get("workerGroupSpecs").items():
-        yield group.get("template")
+def _ray_groups(cluster: ManifestNode) -> Iterator[ManifestNode]:
+    yield cluster.get("headGroupSpec")
+    yield from cluster.get("workerGroupSpecs").items()

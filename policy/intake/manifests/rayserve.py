@@ -24,6 +24,7 @@ from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container
 from policy.intake.manifests.raycluster import ignore_without_engine, ray_pods, read_ray_containers
 from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
             f"set `{VARIABLE}` in `env_vars` to be sure"
         )
     draft.doubts += environment.doubts
-    draft.finish(environment.installed)
+    with unread_fields(("Ray Serve LLM", config)):
+        draft.finish(environment.installed)
 
 
 def flag_words(name: str, value: Any) -> list[str]:

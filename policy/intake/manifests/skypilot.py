@@ -17,8 +17,11 @@ from policy.intake.command.earlier_scripts import effects_before
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import resources_signs
 from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policy.intake.manifests.reading import ManifestNode
 
 TASK_FIELDS: Final = frozenset(
@@ -26,6 +29,8 @@ TASK_FIELDS: Final = frozenset(
 )
 MOUNTING: Final = ("file_mounts", "volumes")
 """The fields whose keys are paths at which files or volumes are mounted."""
+CHOICES: Final = ("any_of", "ordered")
+"""The fields with several resources, of which SkyPilot chooses one."""
 MAX_ACCELERATORS: Final = 10_000
 GPUS: Final = "SKYPILOT_NUM_GPUS_PER_NODE"
 NODE_VARIABLES: Final = ("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
@@ -61,7 +66,17 @@ def read_task(document: ManifestNode) -> None:
         setup = document.get("setup").text()
         earlier = effects_before([] if setup is None else [setup], draft.env, draft.server, "setup", starts_shell=True)
         draft.doubts += earlier.doubts
-        draft.finish(earlier.installations)
+        with unread_fields(("SkyPilot task", document), *_resources(document.get("resources"))):
+            draft.finish(earlier.installations)
+
+
+def _resources(resources: ManifestNode) -> Iterator[tuple[str, ManifestNode]]:
+    """The resources of a task, and those among which SkyPilot chooses, by their places."""
+    yield "SkyPilot resources", resources
+    for field in CHOICES:
+        choices = resources.get(field) if isinstance(resources.value, dict) else resources.with_value(None)
+        if isinstance(choices.value, list):
+            yield from (("SkyPilot choice", choice) for choice in choices.items())
 
 
 def _accelerator_count(accelerators: object) -> str | None:

@@ -19,6 +19,7 @@ from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images, storage, supervisord
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.signs import NAME, shows_vllm
+from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -70,8 +71,9 @@ def read_config(document: ManifestNode) -> None:
     is_built = not document.get("docker_server", "no_build").flag()
     draft.is_built = draft.is_named_vllm = is_built and _installs_vllm(document)
     _add_command(draft, document.get("docker_server", "start_command").text(), is_built=is_built)
-    if draft.problem or draft.starts_vllm():
-        draft.finish(_installed(document, draft) if is_built else ())
+    with unread_fields(("Truss", document), ("Truss server", document.get("docker_server"))):
+        if draft.problem or draft.starts_vllm():
+            draft.finish(_installed(document, draft) if is_built else ())
 
 
 def _add_command(draft: EngineDraft, command: str | None, *, is_built: bool) -> None:

@@ -711,6 +711,12 @@ def llm_d(uri: str, path: str | None, *, is_mounted: bool = True) -> dict[str, A
     return {"modelArtifacts": {"name": "dense", "uri": uri, "mountPath": path}, "decode": {"containers": [container]}}
 
 
+def benchmark(role: dict[str, Any], **common: Any) -> dict[str, Any]:
+    images = {"vllm": {"repository": "vllm/vllm-openai", "tag": "v0.24.0"}}
+    decode = {"vllm": {"customCommand": "vllm serve dense"}, **role}
+    return {"scenario": [{"decode": decode, "images": images, "vllmCommon": common, "model": {"name": "dense"}}]}
+
+
 def booster(cache: str) -> dict[str, Any]:
     worker = {"type": "server", "image": IMAGE, "config": {}}
     backend = {"name": "b", "type": "vLLM", "modelURI": "hf://dense", "cacheURI": cache, "workers": [worker]}
@@ -752,6 +758,9 @@ def booster(cache: str) -> dict[str, Any]:
         (llm_d("pvc://a/b", BIN), BIN),
         (llm_d("pvc://a/b", BIN, is_mounted=False), None),
         (llm_d("hf://dense", None), None),
+        (benchmark({"volumeMounts": [{"mountPath": BIN}]}), BIN),
+        (benchmark({}, volumeMounts=[{"mountPath": BIN}]), BIN),
+        (benchmark({"volumeMounts": [{"mountPath": "/x"}]}, volumeMounts={}), None),
         (booster(f"hostPath://{BIN}"), BIN),
         (booster("pvc://a"), None),
         (booster(""), None),
