@@ -913,6 +913,13 @@ MANIFESTS: Final[dict[str, Family]] = {
     "a dstack entry point": lambda size: manifest(
         {"type": "task", "commands": ["vllm"], "entrypoint": repeated("a\\ 'b'", size)}
     ),
+    "dstack groups with fields that are not read": lambda size: manifest(
+        {
+            "type": "task",
+            "groups": [{"commands": ["vllm serve m"]}] * min(size // 100, 500),
+            **{f"extra{n}": 1 for n in range(size // 40)},
+        }
+    ),
     "dstack groups": lambda size: manifest(
         {
             "type": "task",

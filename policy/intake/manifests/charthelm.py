@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.manifests.chart_images import image_of, is_image
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container, read_env
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
+STORAGE: Final = "/data"
+"""Where the chart mounts its claim."""
 HIDDEN: Final = "`secrets` and `externalConfigs` set variables that the values do not show"
 
 
@@ -29,6 +32,7 @@ def read_values(values: ManifestNode) -> None:
     image = values.get("image")
     draft = EngineDraft(image)
     draft.image = image_of(image.value)
+    draft.mounts = Mounts([STORAGE])
     draft.add_list(image.get("command"), "command")
     draft.has_command = bool(draft.words)
     draft.env = {name: item.scalar() or "" for name, item in values.get("configs").fields()}

@@ -237,7 +237,7 @@ def _go_float(value: float) -> str:
 
 
 def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, ...] = MOUNTING) -> list[str]:
-    """The mount points of volumes, configs, secrets and `tmpfs` in the container."""
+    """The mount points of volumes, configs, secrets and `tmpfs` in the container, and what `watch` copies into it."""
     paths: list[str] = []
     for name in fields:
         value = service.get(name).value
@@ -246,7 +246,15 @@ def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, .
         folder = MOUNT_FOLDERS.get(name, "")
         paths += [folder + mount if folder else _target(mount) for mount in short]
         paths += [posixpath.join(folder, _substitute(path, draft)) for path in mount_paths(mounts, "target")]
+    if fields == MOUNTING:
+        paths += [_substitute(path, draft) for path in mount_paths(_watched(service), "target")]
     return [path for path in paths if path.startswith("/")]
+
+
+def _watched(service: ManifestNode) -> object:
+    """The files that `docker compose watch` copies into the container, or rebuilds the image for."""
+    develop = service.get("develop").value
+    return develop.get("watch") if isinstance(develop, dict) else None
 
 
 def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:

@@ -24,6 +24,10 @@ SHAPE: Final = "a dstack task or service (`type` beside `commands`, `image` or `
 SHELLS: Final = {True: "/bin/sh", False: "/bin/bash"}
 """The default shell, by whether there is an image."""
 REFERENCE: Final = "${{"
+MOUNTING: Final = ("volumes", "files", "repos")
+"""The fields that put something into the container."""
+MOUNTED: Final = re.compile(r"~|/(?!/)")
+"""Matches the beginning of a path in the container; others are in the working folder, or are a part of a URL."""
 COUNT: Final = re.compile(r"[0-9]{1,4}")
 UNKNOWN: Final = tuple(
     f"DSTACK_{name}"
@@ -69,11 +73,12 @@ def read_run(document: ManifestNode) -> None:
     nodes = [_nodes(run) if is_task else 1 for run in runs]
     gpus = [_gpus(run) for run in runs]
     cluster = _cluster(nodes, gpus)
-    for run, own in zip(runs, gpus, strict=True):
-        sizes = cluster if is_task else _cluster([1], [own])  # each replica of a service is a cluster of its own
-        shared = [document.get(field).value for field in ("env", "volumes", "files")]
-        if run is document or run.reader.may_copy_values(run, *shared):
-            _read_group(run, document, sizes | {NODE_GPUS: _text(own)})
+    with unread_fields(("dstack run", document)):
+        for run, own in zip(runs, gpus, strict=True):
+            sizes = cluster if is_task else _cluster([1], [own])  # each replica of a service is a cluster of its own
+            shared = [document.get(field).value for field in ("env", *MOUNTING)]
+            if run is document or run.reader.may_copy_values(run, *shared):
+                _read_group(run, document, sizes | {NODE_GPUS: _text(own)})
 
 
 def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, str | None]) -> None:
@@ -83,12 +88,11 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
     draft.env = {**dict.fromkeys(UNKNOWN), **cluster}
     _add_variables(draft, document.get("env"))
     _add_command(draft, run, document)
-    volumes = map(_mount_path, document.get("volumes").items())
-    files = [path for path in map(_mount_path, document.get("files").items()) if path and path.startswith(("/", "~"))]
-    draft.mounts = Mounts([*filter(None, volumes), *files])
+    paths = [path for field in MOUNTING for path in map(_mount_path, document.get(field).items()) if path is not None]
+    draft.mounts = Mounts(path for path in paths if MOUNTED.match(path) is not None)
     draft.hardware += _gpu_signs(run) or _gpu_signs(document)
     draft.folder = document.get("working_dir").text() or ""
-    with unread_fields(("dstack run", document), *([] if run is document else [("dstack run", run)])):
+    with unread_fields(("dstack run", run)):
         if draft.starts_vllm():
             draft.finish()
 
@@ -130,7 +134,7 @@ def _add_variables(draft: EngineDraft, env: ManifestNode) -> None:
 
 
 def _mount_path(volume: ManifestNode) -> str | None:
-    """The path of a volume or a file in the container: ``name:path``, ``path on the instance:path``, or a mapping."""
+    """The path of a volume, a file or a repository in the container: the last part of a text, or of a mapping."""
     if isinstance(volume.value, str):
         return volume.value.rpartition(":")[2]
     return volume.get("path").text()

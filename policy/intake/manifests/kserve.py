@@ -76,6 +76,8 @@ NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 CLAIM: Final = "pvc://"
 STORED_IN: Final = ("kserve-container", "worker-container", "transformer-container")
 """The containers in which KServe mounts ``storageUris``; it does so in no other container of the pod."""
+STORAGE_URI: Final = "STORAGE_URI"
+"""The variable of a container of the user's that names a model, which KServe mounts at its own folder."""
 MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 FORMAT_FIELDS: Final = (
@@ -157,16 +159,27 @@ def _read_predictor(document: ManifestNode) -> None:
 
 
 def _storage_mounts(component: ManifestNode) -> list[str]:
-    """The paths at which KServe mounts the ``storageUris`` of a component.
+    """The paths at which KServe mounts the ``storageUris`` of a component, or the model of a variable.
 
     Each claim is a volume. The others are in one volume, at the folder above all of them.
     """
-    claims: list[str] = []
+    claims: list[str] = [MODEL_PATH] if _has_storage_variable(component.value) else []
     others: list[str] = []
     for item in component.get("storageUris").items():
         path = absolute(item.get("mountPath").text() or MODEL_PATH)
         (claims if (item.get("uri").text() or "").startswith(CLAIM) else others).append(path)
     return [*claims, *dict.fromkeys([*others, *([commonpath(others)] if others else [])])]
+
+
+def _has_storage_variable(component: object) -> bool:
+    """Whether a container of a component has the variable of a model; what is invalid is reported elsewhere."""
+    containers = component.get("containers") if isinstance(component, dict) else None
+    variables = (container.get("env") for container in _mappings(containers))
+    return any(variable.get("name") == STORAGE_URI for env in variables for variable in _mappings(env))
+
+
+def _mappings(items: object) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> dict[str, str | None]:
@@ -227,6 +240,8 @@ def _read_model(
         _add_workers(own, document, uri, added, has_runtime=base is not None)
     if uri is not None:
         mount(own, uri, MODEL_PATH)
+    elif model.get("storage").value is not None:
+        own.mounts.add(MODEL_PATH)
     own.words = [_filled(word, document) for word in own.words]
     own.env = {name: None if value is None else _filled(value, document) for name, value in own.env.items()}
     if wished.name is None:

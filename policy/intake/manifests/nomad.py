@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SHAPE: Final = "a Nomad job (`Job` with `TaskGroups`)"
 IMAGE_DRIVERS: Final = frozenset({"docker", "podman"})
 PROGRAM_DRIVERS: Final = frozenset({"exec", "raw_exec", "exec2"})
+FOLDERS: Final = ("/alloc", "/local", "/secrets")
+"""The folders of a task, which Nomad mounts in its container; artifacts, templates and other tasks put files there."""
 REFERENCE: Final = "${"
 CHANGE_SCRIPT: Final = "ChangeScript"
 CHECKS: Final = "Checks"
@@ -74,9 +76,11 @@ def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
         draft.note("`Templates` set variables that the job does not show")
     draft.folder = config.get("work_dir").text() or ""
     mounts = [text.split(":")[1:2] for item in config.get("volumes").items() if (text := item.text())]
-    targets = [item.get("target").text() for item in config.get("mounts").items()]
+    targets = [item.get("target").text() for field in ("mounts", "mount") for item in config.get(field).items()]
     volumes = [item.get("Destination").text() for item in task.get("VolumeMounts").items()]
-    draft.mounts = Mounts([path for path in (*chain(*mounts), *targets, *volumes) if path])
+    memory = [(item.text() or "").partition(":")[0] for item in config.get("tmpfs").items()]
+    folders = FOLDERS if driver in IMAGE_DRIVERS else ()
+    draft.mounts = Mounts([path for path in (*folders, *chain(*mounts), *targets, *volumes, *memory) if path])
     devices = [item.get("Name").value for item in task.get("Resources", "Devices").items()]
     draft.hardware += [
         *accelerator_signs(devices, "Resources.Devices"),

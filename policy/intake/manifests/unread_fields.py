@@ -100,8 +100,8 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "Nomad task": frozenset({"Config", "Env", "VolumeMounts", "LogConfig", "CSIPluginConfig"}),
     "Nomad driver": frozenset(
         {
-            *("image", "entrypoint", "command", "args", "volumes", "mounts", "image_pull_timeout", "volume_driver"),
-            *("init", "storage_opt", "extra_hosts"),
+            *("image", "entrypoint", "command", "args", "volumes", "mounts", "mount", "volume_driver"),
+            *("init", "storage_opt", "extra_hosts", "image_pull_timeout"),
         }
     ),
 }
@@ -112,7 +112,7 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
 def unread_fields(*places: tuple[str, ManifestNode]) -> Iterator[None]:
     """Add a doubt about the unread fields of each node to the engines that are read within.
 
-    A place is the name of an object in ``KNOWN``, and its node.
+    A place is the name of an object in ``KNOWN``, and its node. An engine gets each doubt once.
     """
     reader = places[0][1].reader
     count = len(reader.containers)
@@ -120,7 +120,7 @@ def unread_fields(*places: tuple[str, ManifestNode]) -> Iterator[None]:
     found = reader.containers[count:]
     doubts = list(islice(filter(None, (_doubt(KNOWN[name], node) for name, node in places if found)), MAX_DOUBTS))
     for container in found:
-        container.doubts.extend(doubts)
+        container.doubts.extend(doubt for doubt in doubts if doubt not in container.doubts)
 
 
 def _doubt(known: frozenset[str], node: ManifestNode) -> str:

@@ -694,6 +694,28 @@ BIN = "/usr/local/bin"
 URIS = [{"uri": "hf://o/a", "mountPath": "/usr/local/x"}, {"uri": "s3://b", "mountPath": "/usr/local/y"}]
 
 
+def stored(name: str, program: str) -> dict[str, Any]:
+    env = [{"name": "STORAGE_URI", "value": "s3://b"}]
+    return predictor({"containers": [{"name": name, **KSERVE, "command": [program, "serve", "dense"], "env": env}]})
+
+
+OF_STORAGE = {"command": ["/mnt/models/vllm", "serve", "dense"]}
+PROGRAM = "`/mnt/models/vllm`"
+PROGRAMS = "{} may be a different vLLM from the image's; decided for vLLM 0.24.0, which may not be the one that runs"
+ACTIONS = ("sync", "sync+restart")
+OTHER_REPOS: tuple[Any, ...] = (["."], ["https://usr/bin"], [".:/x"], ["git@x:usr/bin"], [{}])
+
+
+def nomad(**config: Any) -> dict[str, Any]:
+    fields = {"image": IMAGE, "entrypoint": ["vllm", "serve"], "args": ["dense"], **config}
+    return {"Job": {"TaskGroups": [{"Tasks": [{"Name": "t", "Driver": "podman", "Config": fields}]}]}}
+
+
+def own_chart(**env: str) -> dict[str, Any]:
+    image = {"repository": "vllm/vllm-openai", "tag": "v0.24.0", "command": SERVE}
+    return {"image": {**image, "env": [{"name": name, "value": value} for name, value in env.items()]}}
+
+
 def sky(**fields: Any) -> dict[str, Any]:
     return {"resources": {"image_id": f"docker:{IMAGE}"}, "run": "vllm serve dense", **fields}
 
@@ -742,6 +764,11 @@ def booster(cache: str) -> dict[str, Any]:
         (predictor(KSERVE_POD, storageUris=URIS), "/usr/local"),
         (predictor(KSERVE_POD, storageUris=[{**each, "uri": "pvc://a/b"} for each in URIS]), None),
         (predictor(KSERVE_POD, storageUris=[{"uri": "hf://o/a"}, {"uri": "pvc://a", "mountPath": "/mnt/b"}]), None),
+        (stored("kserve-container", "/mnt/models/vllm"), PROGRAM),
+        (stored("kserve-container", "/mnt/vllm"), None),
+        (stored("x", "/mnt/models/vllm"), None),
+        (predictor({"model": {**KSERVE_MODEL["model"], **OF_STORAGE, "storage": {"path": "m"}}}), PROGRAM),
+        (predictor({"model": {**KSERVE_MODEL["model"], **OF_STORAGE}}), None),
         (runtime({"enabled": True, "mountPath": BIN}), BIN),
         *((runtime(storage), None) for storage in ({"enabled": False, "mountPath": BIN}, {"enabled": True}, {}, None)),
         (stack(extraVolumeMounts=[{"name": "v", "mountPath": BIN}]), BIN),
@@ -753,6 +780,20 @@ def booster(cache: str) -> dict[str, Any]:
         (dstack(files=["./x:/usr/local/bin"]), BIN),
         (dstack(files=[{"local_path": "x", "path": "/usr/local/bin"}]), BIN),
         *((dstack(files=files), None) for files in (["."], ["bin"], ["x:bin"], ["x:/data"], [{"local_path": "x"}])),
+        (dstack(repos=[".:/usr/local/bin"]), BIN),
+        (dstack(repos=[{"url": "https://usr.local/bin", "path": "/usr/local/bin"}]), BIN),
+        *((dstack(repos=repos), None) for repos in OTHER_REPOS),
+        *((nomad(**{field: [{"target": BIN}]}), BIN) for field in ("mounts", "mount")),
+        (nomad(tmpfs=["/usr/local/bin:size=1g"]), BIN),
+        *(
+            (nomad(entrypoint=[f"{path}/vllm", "serve"]), f"`{path}/vllm`")
+            for path in ("/alloc", "/local/x", "/secrets")
+        ),
+        (nomad(entrypoint=["/opt/x/vllm", "serve"]), None),
+        *((compose(develop={"watch": [{"action": each, "path": ".", "target": BIN}]}), BIN) for each in ACTIONS),
+        *((compose(develop=other), None) for other in ({"watch": [{"path": "x", "target": "/x"}]}, {}, "x", None)),
+        (own_chart(HOME="/data"), "/data"),
+        (own_chart(HOME="/x"), None),
         *((chart(**{field: [{"mountPath": BIN}]}), BIN) for field in ("volumeMounts", "extraVolumeMounts")),
         *((chart(volumeMounts=other), None) for other in ([{"mountPath": "/x"}], *UNREAD)),
         (llm_d("pvc://a/b", BIN), BIN),
@@ -767,8 +808,20 @@ def booster(cache: str) -> dict[str, Any]:
     ],
 )
 def test_what_a_controller_mounts_is_a_mount(ask: Asking, document: dict[str, Any], mount: str | None) -> None:
-    found = [each for each in warnings(ask, document) if each.startswith("the mount at")]
-    assert found == ([] if mount is None else mount_warning(mount))
+    found = [each for each in warnings(ask, document) if each.endswith("which may not be the one that runs")]
+    assert found == (
+        [] if mount is None else [PROGRAMS.format(mount)] if mount.startswith("`") else mount_warning(mount)
+    )
+
+
+@pytest.mark.parametrize("other", [1, *({"name": "b", **KSERVE, "env": env} for env in ("x", [1], {"name": 1}))])
+def test_a_container_that_cannot_be_read_has_its_faults_beside_the_mounted_one(other: object) -> None:
+    env = [{"name": "STORAGE_URI", "value": "s3://b"}]
+    faults: list[RequestFault] = []
+    document = predictor({"containers": [other, {**KSERVE_POD["containers"][0], "env": env}]})
+    found = read_manifest(document, "", faults)
+    assert [(each.mounts, len(each.faults)) for each in found] == [(("/mnt/models",), 0), ((), 1)]
+    assert faults == []
 
 
 @pytest.mark.parametrize("is_enabled", [False, True])

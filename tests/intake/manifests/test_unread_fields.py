@@ -195,6 +195,8 @@ def doubts(document: dict[str, Any]) -> list[str]:
         (sky({"any_of": [{"image_id": "docker:x"}]}), "image_id", "resources.any_of[0]"),
         (sky({"ordered": [{"cpus": 1}, {"image_id": "docker:x"}]}), "image_id", "resources.ordered[1]"),
         (dstack(setup=["pip install x"]), "setup", ""),
+        (dstack(groups=[{"commands": ["vllm serve dense"], "image": IMAGE}], setup=["x"]), "setup", ""),
+        (dstack(groups=[{"commands": ["vllm serve dense"], "setup": ["x"]}]), "setup", "groups[0]"),
         (truss(external_package_dirs=["x"]), "external_package_dirs", ""),
         (truss({"setup_command": "x"}), "setup_command", "docker_server"),
         (nomad({"load": "x.tar"}), "load", "Job.TaskGroups[0].Tasks[0].Config"),
