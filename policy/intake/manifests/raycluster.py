@@ -59,6 +59,14 @@ SUBMITTED: Final = (
     "a shell of the container that submits the job splits and expands the command before the shell of the head does; "
     "set `submissionMode: HTTPMode`, or write words without quotes, variables and other characters of a shell"
 )
+ELSEWHERE: Final = (
+    "the cluster in which Ray runs the command is not in the manifest, so that its image, variables and mounts are not "
+    "known"
+)
+SUBMITS_OTHERWISE: Final = (
+    "the container that submits the job has a command of its own (`submitterPodTemplate`), which may start something "
+    "else than `entrypoint`"
+)
 RESOURCES: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResources")
 """The fields of a RayJob with which Ray starts its command on any node that has these resources, not on the head."""
 NOTHING: Final = (None, 0, "", "0")
@@ -115,6 +123,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
     """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables."""
     pod = cluster.get("headGroupSpec", "template", "spec")
     head = next(iter(pod.get("containers").items()), None)
+    is_elsewhere = head is None or bool(spec.get("clusterSelector").value)
     draft = EngineDraft(entrypoint) if head is None else _read_first(head, pod)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
     draft.add(ENTRYPOINT, "sh", "-c", text)
@@ -123,6 +132,11 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
     if environment.image is not None:  # Ray starts it without the variables of the container
         draft.image, draft.env = environment.image, dict.fromkeys(draft.env)
     draft.env = draft.env | environment.variables
+    if is_elsewhere:
+        draft.has_hidden_variables = True
+        draft.doubts.append(ELSEWHERE)
+    if spec.get("submissionMode").value != HTTP_MODE and _submits_otherwise(spec):
+        draft.doubts.append(SUBMITS_OTHERWISE)
     asked = next((name for name in RESOURCES if spec.get(name).value not in NOTHING), None)
     if asked is not None and head is not None and any(_differs(other, head) for other in _ray_containers(cluster)):
         draft.doubts.append(
@@ -143,6 +157,12 @@ def _read_first(container: ManifestNode, pod: ManifestNode) -> EngineDraft:
     draft = read_container(container, pod, added=(*SET, *SET_IF_ABSENT))
     draft.env.update(SET)
     return draft
+
+
+def _submits_otherwise(spec: ManifestNode) -> bool:
+    """Whether the container that submits the job has a command, which KubeRay then leaves as it is."""
+    containers = spec.get("submitterPodTemplate", "spec", "containers").items()
+    return any(bool(container.get("command").value) for container in containers[:1])
 
 
 def _submission_doubt(mode: object, text: str) -> str:

@@ -322,6 +322,60 @@ def test_the_variables_of_a_job_are_those_of_the_head_and_of_its_environment(
     assert (found.image, own(found), found.has_hidden_variables, found.notes) == (image, env, False, [])
 
 
+ELSEWHERE = (
+    "the cluster in which Ray runs the command is not in the manifest, so that its image, variables and mounts are not "
+    "known"
+)
+
+
+@table(
+    ("fields", "is_elsewhere"),
+    [
+        ({"clusterSelector": {"ray.io/cluster": "c"}}, True),
+        ({}, True),
+        ({"rayClusterSpec": STARTED, "clusterSelector": {"ray.io/cluster": "c"}}, True),
+        ({"rayClusterSpec": SILENT, "clusterSelector": {}}, False),
+        ({"rayClusterSpec": SILENT}, False),
+    ],
+)
+def test_the_cluster_of_a_job_may_be_elsewhere(
+    fields: dict[str, Any],
+    is_elsewhere: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    spec = {"entrypoint": "vllm serve org/m", **fields}
+    found = engines(document("RayJob", spec))[0][0]
+    assert (found.doubts, found.has_hidden_variables) == ([ELSEWHERE] if is_elsewhere else [], is_elsewhere)
+
+
+OWN_COMMAND = (
+    "the container that submits the job has a command of its own (`submitterPodTemplate`), which may start something "
+    "else than `entrypoint`"
+)
+
+
+@table(
+    ("containers", "mode", "is_other"),
+    [
+        *(([{"command": ["bash", "x.sh"]}], mode, True) for mode in (None, "K8sJobMode", "SidecarMode")),
+        ([{"command": ["bash", "x.sh"]}], "HTTPMode", False),
+        ([{"command": []}], None, False),
+        ([{"args": ["x"]}], None, False),
+        ([{}, {"command": ["bash", "x.sh"]}], None, False),
+        ([], None, False),
+    ],
+)
+def test_the_container_that_submits_a_job_may_start_something_else(
+    containers: list[dict[str, Any]],
+    mode: str | None,
+    is_other: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    pods = [{"name": f"s{number}", "image": "rayproject/ray:2.57", **each} for number, each in enumerate(containers)]
+    submitter = {"submitterPodTemplate": {"spec": {"containers": pods}}, "submissionMode": mode}
+    spec = {"entrypoint": "vllm serve org/m", "rayClusterSpec": SILENT, **submitter}
+    ((found,), _) = engines(document("RayJob", spec))
+    assert found.doubts == ([OWN_COMMAND] if is_other else [])
+
+
 @table(
     ("field", "value", "is_anywhere"),
     [
