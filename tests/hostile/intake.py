@@ -920,6 +920,21 @@ MANIFESTS: Final[dict[str, Family]] = {
             **{f"extra{n}": 1 for n in range(size // 40)},
         }
     ),
+    "scenarios that share variables, mounts and fields that are not read": lambda size: manifest(
+        {
+            "scenario": [{"model": {}}] * min(size // 100, 500),
+            "shared": {
+                "decode": {
+                    "vllm": {"customCommand": "vllm serve m"},
+                    "extraEnvVars": [{"name": f"E{n}"} for n in range(size // 100)],
+                },
+                "vllmCommon": {
+                    "volumeMounts": [{"mountPath": f"/v{n}"} for n in range(size // 100)],
+                    **{f"extra{n}": 1 for n in range(size // 40)},
+                },
+            },
+        }
+    ),
     "dstack groups": lambda size: manifest(
         {
             "type": "task",

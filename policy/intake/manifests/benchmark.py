@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 SHAPE: Final = "a scenario of llm-d-benchmark (`scenario`)"
+SHARED: Final = "shared"
 SECTIONS: Final = frozenset({"common", "modelservice", "standalone", "decode", "prefill", "model"})
 ADDED: Final = "added by llm-d-benchmark"
 SIMULATOR: Final = "llm-d-inference-sim"
@@ -99,13 +100,16 @@ def _read_scenario(scenario: ManifestNode) -> None:
 def _section(scenario: ManifestNode, name: str) -> ManifestNode:
     """A section of the scenario, or what all scenarios share, wherever it stands; an absent one is empty."""
     document = scenario.parent.parent if scenario.parent is not None else None
-    shared = scenario if document is None else document.get("shared")
+    shared = scenario if document is None else document.get(SHARED)
     places = (scenario.get(name), scenario.get("modelservice", name), scenario.get("common", name), shared.get(name))
     return next((node for node in places if node.value is not None), places[0])
 
 
 def _read_role(scenario: ManifestNode, role: ManifestNode, *, is_standalone: bool) -> None:
     common, model = _section(scenario, "vllmCommon"), _section(scenario, "model")
+    shared = [node.value for node in (role, common) if node.parent is not None and node.parent.key == SHARED]
+    if shared and not scenario.reader.may_copy_values(scenario, *shared):
+        return
     draft = EngineDraft(role if role.value is not None else scenario)
     draft.image = _image(scenario, role, is_standalone=is_standalone)
     draft.has_default_image = True
