@@ -935,6 +935,14 @@ MANIFESTS: Final[dict[str, Family]] = {
             },
         }
     ),
+    "a systemd unit with mounts and many commands": lambda size: manifest(
+        {
+            "unit": "[Service]\nType=oneshot\n"
+            + "BindPaths=/x:/v/y\n" * (size // 40)
+            + "".join(f"TemporaryFileSystem=/w{n}\n" for n in range(size // 60))
+            + "ExecStart=/a/vllm serve m\n" * min(size // 60, 900)
+        }
+    ),
     "dstack groups": lambda size: manifest(
         {
             "type": "task",

@@ -31,10 +31,12 @@ from policy.intake.manifests.unit_commands import UnitCommand, refusal_of, unit_
 from policy.intake.manifests.unit_file import (
     UnitWords,
     assigned_words,
+    listed_values,
     podman_words,
     settings_of,
     value_words,
 )
+from policy.intake.manifests.unit_mounts import root_doubts, unit_mounts
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
 VARIABLE: Final = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*+)\}", re.ASCII)
 WHOLE_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*+)", re.ASCII)
 CONTAINER: Final = "Container"
+SEARCH_PATH: Final = "ExecSearchPath"
+"""The folders in which systemd looks for a program, and the `PATH` of the service if nothing else sets it."""
+PAM: Final = "PAMName"
 HOOKS: Final = ("ExecCondition", "ExecStartPost", "ExecReload", "ExecStop", "ExecStopPost")
 """The settings with commands that run beside those of `ExecStart=`."""
 TEXTS: Final = {
@@ -88,8 +93,8 @@ def read_unit(document: ManifestNode) -> None:
     sections = settings_of(unit.value)
     settings = [(key, value) for section, key, value in sections if section == "Service"]
     files = {name: node.text() or "" for name, node in document.get("environment_files").fields()}
-    commands = unit_commands(_listed(settings, "ExecStart"))
-    first = unit_commands(_listed(settings, "ExecStartPre"))
+    commands = unit_commands(listed_values(settings, "ExecStart"))
+    first = unit_commands(listed_values(settings, "ExecStartPre"))
     container = [(key, value) for section, key, value in sections if section == CONTAINER]
     types = [value for key, value in settings if key == "Type"]
     refusal = refusal_of(commands, first, types, bool(container))
@@ -99,18 +104,20 @@ def read_unit(document: ManifestNode) -> None:
     if container:
         _read_container(unit, container, shared, problem, named)
     for name in HOOKS:
-        for hook in unit_commands(_listed(settings, name)):
+        for hook in unit_commands(listed_values(settings, name)):
             if not unit.reader.may_copy_values(unit, shared.env):
                 return
             read_hook(unit, name, _command_words(shared, hook), shared)
     earlier = [shlex.join(_command_words(shared, each)) for each in first]
+    roots, mounted = [*root_doubts(settings)], [*shared.mounts.filled("")]
     for command in commands:
-        if not unit.reader.may_copy_values(unit, shared.env):
+        if not unit.reader.may_copy_values(unit, shared.env, mounted):
             return
         draft = EngineDraft(unit)
         draft.env, draft.notes, draft.folder = dict(shared.env), dict(shared.notes), shared.folder
         draft.beside = shared.beside
         draft.has_hidden_variables = shared.has_hidden_variables
+        draft.mounts = shared.mounts
         draft.unversioned = "a systemd unit does not show vLLM's version"
         draft.has_command = True
         words = _command_words(draft, command)
@@ -124,7 +131,7 @@ def read_unit(document: ManifestNode) -> None:
             draft.problem = problem or draft.problem
             before = effects_before(earlier, draft.env, draft.server, "ExecStartPre", folder=draft.folder)
             earlier = []  # a service that stays has one command
-            draft.doubts += before.doubts
+            draft.doubts += [*before.doubts, *roots]
             draft.finish(before.installations)
 
 
@@ -140,28 +147,24 @@ def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, pro
 def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str, str]) -> EngineDraft:
     """What all commands of a unit get: variables, in the order in which systemd.exec(5) merges them, and the folder."""
     shared = EngineDraft(unit)
-    for value in _listed(settings, "PassEnvironment"):
+    for value in listed_values(settings, "PassEnvironment"):
         shared.env.update(dict.fromkeys(assigned_words(value)))
-    for value in _listed(settings, "Environment"):
+    for value in listed_values(settings, "Environment"):
         _add_variables(shared, value)
-    for value in _listed(settings, "EnvironmentFile"):
+    for value in listed_values(settings, "EnvironmentFile"):
         _add_file(shared, value, files)
-    for value in _listed(settings, "UnsetEnvironment"):
+    for value in listed_values(settings, "UnsetEnvironment"):
         _unset_variables(shared, value)
+    searched = listed_values(settings, SEARCH_PATH)
+    if searched and "PATH" not in shared.env:
+        shared.env["PATH"] = _without_specifiers(":".join(searched))
+    if listed_values(settings, PAM):
+        shared.has_hidden_variables = True
+        shared.note(f"`{PAM}` may set variables that the unit does not show")
     folders = [value for key, value in settings if key == "WorkingDirectory"]
     shared.folder = folders[-1].lstrip("-") if folders else ""
+    shared.mounts = unit_mounts(settings)
     return shared
-
-
-def _listed(settings: list[tuple[str, str]], name: str) -> list[str]:
-    """The values of a setting that is a list, which an empty value clears."""
-    found: list[str] = []
-    for key, value in settings:
-        if key == name and value:
-            found.append(value)
-        elif key == name:
-            found.clear()
-    return found
 
 
 def _read_container(
@@ -175,7 +178,7 @@ def _read_container(
     words += ["--env-host"] if last.get("EnvironmentHost", "").lower() in TRUE else []
     doubts: list[str] = []
     for key, option in LISTS.items():
-        for value in _listed(settings, key):
+        for value in listed_values(settings, key):
             given = UnitWords([value]) if key in WHOLE else podman_words(value)
             doubts += _refusals(key, given)
             words += [word for each in given.words for word in ([option, each] if option else [each])]

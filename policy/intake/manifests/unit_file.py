@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MAX_LINES: Final = 100_000
 BYTE_ORDER_MARK: Final = "\ufeff"
@@ -77,6 +77,17 @@ def settings_of(text: str) -> list[Setting]:
         elif "=" in line:
             key, _, value = line.partition("=")
             found.append(Setting(section, key.rstrip(BLANKS), value.lstrip(BLANKS)))
+    return found
+
+
+def listed_values(settings: Iterable[tuple[str, str]], name: str) -> list[str]:
+    """The values of a setting that is a list, which an empty value clears."""
+    found: list[str] = []
+    for key, value in settings:
+        if key == name and value:
+            found.append(value)
+        elif key == name:
+            found.clear()
     return found
 
 
