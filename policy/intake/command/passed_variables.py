@@ -5,6 +5,7 @@ They have the same effect as before vLLM: `sudo docker run -e NAME` passes on wh
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from policy.masking import secret_values, shown_command
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from policy.intake.command.expansion import ExpansionBudget
 
@@ -26,8 +27,12 @@ SERVER: Final = ("vllm", "serve")
 """Stands in for the program that starts a container."""
 
 
+UNSETS: Final = re.compile(r"-u|--unset(?:=|$)|(?:-|-i|--ignore-environment)$")
+"""Matches an option of `env` that removes a variable, or all of them, and sets none."""
+
+
 class PassedVariables(Struct, frozen=True):
-    """The variables of a command; None if a value is not known.
+    """The variables of a command; None if a value is not known. ``removed`` are names that it certainly does not have.
 
     ``doubts`` say what may change them in an unknown way, and ``absent`` which programs of the command may not exist.
     With ``has_hidden_variables`` there may be others, from the sources that ``notes`` name.
@@ -38,28 +43,49 @@ class PassedVariables(Struct, frozen=True):
     has_hidden_variables: bool = False
     notes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    removed: frozenset[str] = frozenset()
+
+    def named(self, name: str) -> dict[str, str | None]:
+        """The variable with a name; empty if there certainly is none."""
+        return {} if name in self.removed else {name: self.env.get(name)}
 
 
 def passed_variables(
-    words: Sequence[str], at: int, env: dict[str, str | None], budget: ExpansionBudget, *, is_script: bool
+    words: Sequence[str],
+    at: int,
+    env: dict[str, str | None],
+    budget: ExpansionBudget,
+    *,
+    is_script: bool,
+    names: Collection[str] = (),
 ) -> PassedVariables | None:
     """What the program at ``at`` gets of the variables in ``env``; None if nothing starts it.
 
-    ``is_script``: whether a shell runs the command.
+    ``is_script``: whether a shell runs the command. ``names`` are those that the program passes on; one that ``env``
+    does not have is not known, unless a program before it removes it.
     """
     if not at:
         return PassedVariables(env)
     before = [*words[:at], *SERVER]
+    places = list(map(str, range(len(before))))
     context = ScriptContext(budget)
     try:
-        found = server_of(before, [""] * len(before), {}, env, context.inner() if is_script else context)
+        if not env.keys() >= set(names):
+            budget.copy(len(env))
+            env = {**dict.fromkeys(names), **env}
+        found = server_of(before, places, {}, env, context.inner() if is_script else context)
     except ShellSyntaxError:
         return _unknown(words[0], env)
     if isinstance(found, ServerCommand):
         hidden = secret_values({}, (), budget.secrets).hidden
         absent = program_doubts(found.programs[:-1], is_script=is_script)
         doubts = (doubt for doubt in found.doubts if doubt not in absent)
-        return PassedVariables(found.env, tuple(map(hidden, doubts)), absent=tuple(map(hidden, absent)))
+        options = {place for place, word in zip(places, before, strict=True) if UNSETS.match(word) is not None}
+        unset = (name for name in names if found.env.get(name, "") is None and found.set_at.get(name) in options)
+        removed = frozenset() if found.doubts else frozenset(unset)
+        return PassedVariables(
+            found.env, tuple(map(hidden, doubts)), absent=tuple(map(hidden, absent)), removed=removed
+        )
     return None if found is None or found.remedy == STARTS_NOTHING else _unknown(words[0], env)
 
 

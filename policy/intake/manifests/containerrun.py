@@ -99,6 +99,11 @@ def read_container_run(
     return True
 
 
+def passed_names(run: ContainerRun) -> list[str]:
+    """The names of the variables that a container gets from its command as they are: `-e NAME`."""
+    return [value for name, value in run.options if name in ENV and value and not {"=", "*"} & set(value)]
+
+
 def _entry_point(value: str, *, is_podman: bool) -> list[str]:
     """The words of `--entrypoint`: none if it is empty, which removes the image's, and for Podman those of a list."""
     if is_podman and value.startswith("[") and type(value) is str:
@@ -127,7 +132,7 @@ def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariabl
             elif equals:
                 draft.env[variable] = None if type(value) is Unknown else setting
             else:
-                draft.env[variable] = env.get(variable)
+                draft.env.update(variables.named(variable))
                 is_passed = True
         elif name == ENV_FILE or (name == ENV_HOST and (value is None or text not in FALSE)):
             draft.has_hidden_variables = True

@@ -18,7 +18,7 @@ from policy.intake.command.passed_variables import passed_variables
 from policy.intake.command.shell import split
 from policy.intake.command.vllm_command import AS_DEPLOYMENT, UnreadableCommand
 from policy.intake.command.words import Unknown
-from policy.intake.manifests.containerrun import read_container_run
+from policy.intake.manifests.containerrun import passed_names, read_container_run
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.reading import ManifestNode
 
@@ -79,7 +79,8 @@ def _read_containers(script: ManifestNode, text: str) -> bool:
     budget = ExpansionBudget()
     named = named_images(text) if runs else NO_NAMES
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
-        variables = passed_variables(command.words, run.at, command.env, budget, is_script=True)
+        names = passed_names(run)
+        variables = passed_variables(command.words, run.at, command.env, budget, is_script=True, names=names)
         if variables is None:
             continue
         node = ManifestNode(script.reader, None, within=True)

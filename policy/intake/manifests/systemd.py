@@ -23,7 +23,7 @@ from policy.intake.command.expansion import ExpansionBudget
 from policy.intake.command.image_words import named_images
 from policy.intake.command.passed_variables import PassedVariables, passed_variables
 from policy.intake.command.words import Unknown
-from policy.intake.manifests.containerrun import add_words, read_container_run
+from policy.intake.manifests.containerrun import add_words, passed_names, read_container_run
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.environment_file import variables_of
 from policy.intake.manifests.hooks import read_hook
@@ -137,7 +137,8 @@ def read_unit(document: ManifestNode) -> None:
 
 def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, problem: str, named: NamedImages) -> bool:
     """Add the engine that a container of a command runs, with a problem, if any; whether it starts vLLM."""
-    passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False)
+    names = passed_names(run)
+    passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False, names=names)
     if passed is None:
         return False
     variables = replace(passed, has_hidden_variables=draft.has_hidden_variables, notes=tuple(draft.notes))
