@@ -46,6 +46,8 @@ WITH_ENV: Final = frozenset(
 """The kinds whose engines are Kubernetes containers with an ``env`` of their own, which nothing is merged into."""
 IMMUTABLE_ENV: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
 """The kinds whose variables are immutable after creation; the API server would refuse a patched update."""
+EPHEMERAL: Final = "ephemeralcontainers"
+"""The subresource of a pod that adds containers to it while it runs."""
 VLLM_WORDS: Final = ("llm", "huggingface")
 """Every object that starts vLLM contains one of these."""
 
@@ -84,7 +86,7 @@ def engines_to_decide(
     if (
         review.object is None
         or review.operation not in STARTING_OPERATIONS
-        or review.sub_resource
+        or not _is_read(review)
         or kind not in ADAPTERS
         or (is_update and _is_being_deleted(review))
     ):
@@ -107,10 +109,15 @@ def engines_to_decide(
 
 def unread_engine(review: Review, releases: Releases) -> str | None:
     """The path of a container that names vLLM in an object of a kind that is not read; None if there is none."""
-    is_starting = review.operation in STARTING_OPERATIONS and not review.sub_resource
+    is_starting = review.operation in STARTING_OPERATIONS and _is_read(review)
     if review.object is None or not is_starting or (review.group, review.kind) in ADAPTERS:
         return None
     return unread_container(review.object, releases.images)
+
+
+def _is_read(review: Review) -> bool:
+    """Whether a review is of an object, or adds a container to a pod, not of another subresource."""
+    return not review.sub_resource or (review.sub_resource == EPHEMERAL and review.kind == "Pod" and not review.group)
 
 
 def _is_being_deleted(review: Review) -> bool:

@@ -319,7 +319,7 @@ def test_an_engine_with_a_runner_of_its_own_is_allowed_and_not_patched(
     ("member", "value"),
     [
         ("subResource", "status"),
-        ("subResource", "ephemeralcontainers"),
+        ("subResource", "ephemeralcontainers"),  # which Deployments do not have
         ("requestSubResource", "resize"),
         ("operation", "CONNECT"),
     ],
@@ -330,6 +330,29 @@ def test_a_review_that_starts_nothing_is_ignored(
     document = review_of("deployment-update")
     document["request"][member] = value
     assert ask(document, STRICT, mutating=mutating) == ("ignored", NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("container", "options", "result"),
+    [
+        ({"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", QWEN]}, WARN, "undecided"),
+        ({"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", QWEN]}, STRICT, "denied"),
+        ({"image": "vllm/vllm-openai:v0.23.0", "command": ["bash"]}, STRICT, "ignored"),
+        ({"image": "busybox"}, STRICT, "ignored"),
+    ],
+)
+def test_an_ephemeral_container_that_starts_vllm_is_not_decided(
+    ask: Callable[..., tuple[str, Document]], container: Document, options: AdmissionOptions, result: str
+) -> None:
+    def add(made: Document) -> None:
+        made["spec"]["ephemeralContainers"] = [{"name": "e", **container}]
+
+    document = updated(pod({"args": ["--model", QWEN]}), add)
+    document["request"]["subResource"] = "ephemeralcontainers"
+    assert ask(document, options)[0] == result
+    assert ask(document, ALWAYS, mutating=True) == ("ignored", NOTHING)
+    message = str(ask(document, options)[1])
+    assert ("the ephemeral container starts vLLM's server" in message) is (result != "ignored")
 
 
 def test_a_pod_without_vllm_is_ignored(ask: Callable[..., tuple[str, Document]]) -> None:

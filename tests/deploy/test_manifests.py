@@ -512,9 +512,9 @@ def reviewed_resources(kind: str) -> set[tuple[str, str]]:
 
 
 def test_every_kind_that_the_service_reads_is_reviewed() -> None:
-    """Except templates, which start nothing on their own."""
+    """Except templates, which start nothing on their own; and containers that are added to a running pod."""
     readable = {(group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind != "PodTemplate"}
-    assert reviewed_resources("ValidatingWebhookConfiguration") == readable
+    assert reviewed_resources("ValidatingWebhookConfiguration") == readable | {("", "pods/ephemeralcontainers")}
     for hook in of_kind(admission(), "ValidatingWebhookConfiguration")[0]["webhooks"]:
         for rule in hook["rules"]:
             # the containers of an existing Job cannot change; the image of a Pod can
@@ -672,6 +672,8 @@ def test_a_container_that_may_run_vllm_is_sent(container: Document, expected: bo
         )
         is expected
     )
+    old = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER]}}
+    assert is_sent({**old, "spec": {"containers": [OTHER], "ephemeralContainers": [container]}}, old) is expected
     job = {"template": {"spec": {"containers": [container]}}}
     assert is_sent({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": job}) is expected
     assert (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.manifests.chart_images import image_of, is_image
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.mounts import Mounts, mount_paths
+from policy.intake.manifests.pods import add_server_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 CONTROLLERS: Final = "controllers"
+INIT_CONTAINERS: Final = "initContainers"
 DEFAULTS: Final = "defaultContainerOptions"
 HIDDEN: Final = "`envFrom` takes variables from objects that the values do not show"
 MERGED: Final = (
@@ -51,6 +53,13 @@ def read_values(values: ManifestNode) -> None:
             shared = controller.get(DEFAULTS).value
             if not _is_enabled(container) or not values.reader.may_copy_values(container, persistence.value, shared):
                 continue
+            if _is_passing(container):
+                starts = False
+                with values.reader.separate(are_reported=False) as faults:
+                    starts = _read_container(container, controller).starts_server() and not faults
+                if starts:
+                    add_server_problem(container, INIT_CONTAINERS)
+                continue
             draft = _read_container(container, controller)
             draft.mounts = Mounts(_mounts(items, name, str(container.key)))
             if draft.problem or draft.starts_vllm():
@@ -62,10 +71,14 @@ def _is_enabled(node: ManifestNode) -> bool:
 
 
 def _containers(controller: ManifestNode) -> Iterator[ManifestNode]:
-    yield from (container for _, container in controller.get("containers").fields())
-    for _, container in controller.get("initContainers").fields():
-        if isinstance(container.value, dict) and container.value.get("restartPolicy") == "Always":
-            yield container
+    for field in ("containers", INIT_CONTAINERS):
+        yield from (container for _, container in controller.get(field).fields())
+
+
+def _is_passing(container: ManifestNode) -> bool:
+    """Whether a container runs before the others, and not beside them."""
+    is_init = container.parent is not None and container.parent.key == INIT_CONTAINERS
+    return is_init and container.value.get("restartPolicy") != "Always"
 
 
 def _read_container(container: ManifestNode, controller: ManifestNode) -> EngineDraft:

@@ -12,7 +12,7 @@ from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
-from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model
+from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
@@ -181,6 +181,24 @@ class EngineDraft:
             return self._names_vllm(by_image=by_image) or (by_image and self._may_start_vllm())
         except expansion.ExpansionExhausted:
             return True  # deciding the engine reports this as its problem
+
+    def starts_server(self) -> bool:
+        """Whether the words start vLLM's server, or name it in a command that cannot be read.
+
+        Other than an engine, one that another file or image may start does not count: init containers often prepare
+        something with vLLM's image.
+        """
+        if not self.starts_vllm():
+            return False
+        if self.problem:
+            return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT}
+        try:
+            found = self._find_server()
+        except expansion.ExpansionExhausted:
+            return True
+        if isinstance(found, UnreadableCommand):
+            return found.names_vllm
+        return not self.has_command if found is None else not only_shows_help(found)
 
     def _names_vllm(self, *, by_image: bool) -> bool:
         is_known = images.starts_vllm(self.image, self.table)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import mount_paths
-from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
+from policy.intake.manifests.pods import (
+    pod_containers,
+    read_container,
+    read_env,
+    read_passing_containers,
+    read_pod,
+    read_shared_env,
+)
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
@@ -92,6 +99,7 @@ def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
         read_shared_env(graph.get("env"), draft)
         draft.env.update(own)
         _finish(draft, component)
+    read_passing_containers(pod)
 
 
 def _own_variables(draft: EngineDraft) -> dict[str, str | None]:

@@ -28,7 +28,14 @@ from policy.intake.manifests.kserve_runtimes import (
     wanted_runtime,
 )
 from policy.intake.manifests.mounts import absolute
-from policy.intake.manifests.pods import pod_containers, read_container, read_env_from, read_pod, read_variable
+from policy.intake.manifests.pods import (
+    pod_containers,
+    read_container,
+    read_env_from,
+    read_passing_containers,
+    read_pod,
+    read_variable,
+)
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
 from policy.intake.manifests.strategic_merge import merged_list
@@ -119,6 +126,7 @@ def read_runtime(document: ManifestNode) -> None:
             is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
             if not is_server and draft.starts_vllm():
                 draft.finish()
+        read_passing_containers(pod)
 
 
 def read_inference_service(document: ManifestNode) -> None:

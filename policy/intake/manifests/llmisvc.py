@@ -19,7 +19,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
-from policy.intake.manifests.pods import pod_containers, read_container
+from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers
 from policy.intake.manifests.storage import mount
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import enumerated, quoted
@@ -87,6 +87,7 @@ def _read_others(scheduler: ManifestNode, context: TemplateContext) -> None:
     for pod in (scheduler.get("template"), scheduler.get("tokenizer", "template")):
         for container in pod_containers(pod):
             _read_other(container, pod, context)
+        read_passing_containers(pod)
 
 
 def _read_other(container: ManifestNode, pod: ManifestNode, context: TemplateContext) -> None:
@@ -111,6 +112,7 @@ def _read_workload(part: _Workload) -> None:
         for other in containers:
             if other is not main:
                 _read_other(other, pod, part.context)
+        read_passing_containers(pod)
 
 
 def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spread: bool, with_workers: bool) -> None:

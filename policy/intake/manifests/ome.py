@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.manifests import images
 from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.mounts import Mounts
-from policy.intake.manifests.pods import pod_containers, read_container, read_pod
+from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import HUB
 from policy.intake.manifests.strategic_merge import merged
@@ -68,6 +68,7 @@ def _read_service(spec: ManifestNode) -> None:
         part = own if not isinstance(below, dict) else own.with_value(merged(below, own.value))
         if runtime is None and not (_states_image(own) or own.get("leader").value or own.get("worker").value):
             _read_unknown(own, reference)
+            read_passing_containers(own)
         else:
             _read_part(part, None if runtime is None else runtime.get("spec"), path, model, models, problem)
     _read_part(spec.get("router"), None, path, model, models, problem)
@@ -127,6 +128,7 @@ def _read_part(
                     _note(draft, runtime, model, has_path=container is not runner or draft.env[PATH] is not None)
                     draft.problem = problem or draft.problem
                     draft.finish()
+        read_passing_containers(pod)
 
 
 def _add_values(draft: EngineDraft, path: str | None, gpus: int) -> None:

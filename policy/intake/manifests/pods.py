@@ -4,7 +4,8 @@ Reads containers of Kubernetes' core/v1: ``command`` and ``args`` are one comman
 earlier one with the same name, and may refer to earlier ones as ``$(NAME)``. ``valueFrom`` is known from a ConfigMap in
 the same manifest and from the pod itself, ``envFrom`` from a ConfigMap. Kubernetes skips an optional variable whose
 ConfigMap or key does not exist, so that an earlier one with the same name keeps its value. An init container counts
-only with ``restartPolicy: Always``, because it then runs beside the others.
+as an engine only with ``restartPolicy: Always``, because it then runs beside the others. Another init container or an
+ephemeral container that starts vLLM's server is an item with a problem.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from policy.intake.manifests.downward import downward_value, pod_template
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.empty_volumes import claimed_volumes, empty_volumes
 from policy.intake.manifests.hardware import container_signs, pod_signs
+from policy.intake.manifests.hooks import FIELDS as HOOKS
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 
 GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
+PASSING: Final = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
+"""The lists of a pod's containers that run before the others, or are added to a running pod."""
+STARTS_SERVER: Final = (
+    "the {} starts vLLM's server, which is not decided; start it in one of `containers`, or in an init container with "
+    "`restartPolicy: Always`"
+)
 
 
 def read_pod(
@@ -57,6 +65,7 @@ def read_pod(
             read_pod_container(container, pod, added, by_image=by_image, mounts=paths)
         if faults:
             unread.append((container, faults))
+    read_passing_containers(pod)
     if not unread:
         return
     are_own = all(is_within(fault.pointer, container.pointer) for container, faults in unread for fault in faults)
@@ -88,6 +97,35 @@ def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:
     for container in pod.get("initContainers").items():
         if container.get("restartPolicy").value == "Always":
             yield container
+
+
+def read_passing_containers(pod: ManifestNode) -> None:
+    """Add an item with a problem for each init container or ephemeral container that starts vLLM's server.
+
+    One that cannot be read starts nothing, as the API server refuses it.
+    """
+    for field in PASSING:
+        for container in pod.get(field).items():
+            read_passing_container(container, pod, field)
+
+
+def read_passing_container(container: ManifestNode, pod: ManifestNode, field: str) -> None:
+    """Add an item with a problem if a container of one of these lists starts vLLM's server."""
+    value = container.value
+    if not isinstance(value, dict) or (field == "initContainers" and value.get("restartPolicy") == "Always"):
+        return
+    without_hooks = {name: each for name, each in value.items() if name not in HOOKS}  # such containers have none
+    starts = False
+    with pod.reader.separate(are_reported=False) as faults:
+        starts = read_container(container.with_value(without_hooks), pod).starts_server() and not faults
+    if starts:
+        add_server_problem(container, field)
+
+
+def add_server_problem(container: ManifestNode, field: str) -> None:
+    """Add the problem of a container of one of these lists that starts vLLM's server."""
+    problem = STARTS_SERVER.format(PASSING[field])
+    container.reader.add_hook(lambda path: Container(path, problem=problem), container)
 
 
 def read_container(

@@ -16,7 +16,13 @@ from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
-from policy.intake.manifests.pods import pod_containers, read_container, read_pod, read_pod_container
+from policy.intake.manifests.pods import (
+    pod_containers,
+    read_container,
+    read_passing_containers,
+    read_pod,
+    read_pod_container,
+)
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
@@ -230,6 +236,7 @@ def _read_group(pod: ManifestNode, *, is_kept: bool) -> None:
             _read_ray_container(container, pod)
         else:
             read_pod_container(container, pod)
+    read_passing_containers(pod)
 
 
 def _read_ray_container(container: ManifestNode, pod: ManifestNode) -> None:

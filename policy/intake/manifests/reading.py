@@ -123,8 +123,11 @@ class ManifestReader:
         self._separate_faults = 0
 
     @contextmanager
-    def separate(self) -> Iterator[list[RequestFault]]:
-        """Collect the faults of one object or container by themselves; if there are any, it adds no engines."""
+    def separate(self, *, are_reported: bool = True) -> Iterator[list[RequestFault]]:
+        """Collect the faults of one object or container by themselves; if there are any, it adds no engines.
+
+        Those that are not reported do not count towards the maximum of a manifest.
+        """
         outer, self.faults = self.faults, []
         seen, self._seen = self._seen, set()
         count = len(self.containers)
@@ -134,7 +137,7 @@ class ManifestReader:
         finally:
             if self.faults:
                 del self.containers[count:]
-            self._separate_faults += len(self.faults)
+            self._separate_faults += len(self.faults) if are_reported else 0
             self.faults, self._seen = outer, seen
 
     @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
-from policy.intake.manifests.pods import read_container
+from policy.intake.manifests.pods import PASSING, read_container, read_passing_container
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     _Keys = tuple["_Keys", str | int] | None
 
-POD_LISTS: Final = frozenset({"containers", "initContainers"})
+POD_LISTS: Final = frozenset({"containers", *PASSING})
 COMMAND_FIELDS: Final = ("command", "args", "source")
 
 
@@ -50,9 +50,10 @@ def _read(container: ManifestNode, keys: list[str | int], kind: str) -> None:
         return
     pod = None
     if len(keys) > 1 and keys[-2] in POD_LISTS and container.parent is not None:
-        if keys[-2] == "initContainers" and container.get("restartPolicy").value != "Always":
-            return
         pod = container.parent.parent
+        if pod is not None and keys[-2] in PASSING and container.value.get("restartPolicy") != "Always":
+            read_passing_container(container, pod, str(keys[-2]))
+            return
     draft = read_container(container, pod)
     if draft.starts_vllm():
         draft.note(f"the kind {quoted(kind)} is not known; what its controller adds to the container is not considered")

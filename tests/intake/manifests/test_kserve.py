@@ -463,7 +463,10 @@ ROUTER = {"scheduler": {"template": BOTH}}
             {"template": {"containers": [MAIN], "initContainers": [{**OTHER, "restartPolicy": "Always"}]}},
             ["spec.template.containers[0]", "spec.template.initContainers[0]"],
         ),
-        ({"template": {"containers": [MAIN], "initContainers": [OTHER]}}, ["spec.template.containers[0]"]),
+        (
+            {"template": {"containers": [MAIN], "initContainers": [OTHER]}},
+            ["spec.template.containers[0]", "spec.template.initContainers[0]"],
+        ),
         (
             {"parallelism": {"data": 2}, "worker": BOTH},
             ["spec", "spec.worker.containers[0]", "spec.worker.containers[1]"],
