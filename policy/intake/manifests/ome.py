@@ -3,12 +3,14 @@
 The engine and the decoder of a service are merged over `engineConfig` and `decoderConfig` of its runtime: the service's
 `args` and `command` replace the runtime's. The variable `MODEL_PATH` has the path of the BaseModel or ClusterBaseModel,
 `PARALLELISM_SIZE` the number of GPUs of all pods. An AcceleratorClass, which may override arguments, is not read.
+OME makes an engine of the deprecated `predictor`, whose container with `ome` in its name, or else its first one,
+becomes the runner.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policy.intake.manifests import images
 from policy.intake.manifests.hardware import pod_signs
@@ -33,31 +35,46 @@ GPU: Final = "nvidia.com/gpu"
 DISABLED: Final = (
     "the runtime is disabled (`spec.disabled`), so that OME starts nothing; enable it, or name another one"
 )
+NOT_OF_ENGINE: Final = frozenset({"model", "workerSpec", "containers"})
+"""The fields of a predictor that are not those of the engine that OME makes of it."""
+OF_CONTAINER: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts")
+OF_MODEL: Final = (
+    "releases of OME differ in whether the fields of a container in `predictor.model` count; write them in "
+    "`engine.runner`"
+)
+UNNAMED: Final = (
+    "no `runtime` is named, and OME selects one by the model; its own arguments and variables are not known"
+)
 NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 def read_runtime(document: ManifestNode) -> None:
     """Read the containers of a runtime that start vLLM; the path of the model is that of a service."""
     spec = document.get("spec")
-    for _, name in PARTS:
-        _read_part(spec.get(name), spec, None, "", {})
-    _read_part(spec.get("routerConfig"), spec, None, "", {})
+    settings = _Settings(spec, None, "", {}, "", [])
+    for name in (*(field for _, field in PARTS), "routerConfig"):
+        _read_part(spec.get(name), settings)
     for pod in (spec, spec.get("workers")):
         read_pod(pod, {PATH: None, SIZE: None})
 
 
 def read_inference_service(document: ManifestNode) -> None:
     """Read the engine and the decoder of a service, as OME merges them with its runtime, and its router."""
-    spec = document.get("spec")
+    predictor, spec = document.get("spec", "predictor"), document.get("spec")
+    is_migrated = predictor.is_object() and spec.get("engine").value is None
+    if is_migrated:
+        spec = _migrated(spec, predictor)
     with unread_fields(("OME model", spec.get("model"))):
-        _read_service(spec)
+        _read_service(spec, predictor if is_migrated else None)
 
 
-def _read_service(spec: ManifestNode) -> None:
+def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
+    """Read the parts of a service; ``predictor`` is the one of which its engine was made."""
     reference = spec.get("runtime", "name").text()
     runtime = None if reference is None else _runtime(spec, reference)
     problem = DISABLED if runtime is not None and runtime.get("spec", "disabled").value is True else ""
     model, path, models = _model(spec)
+    doubts = _runtime_doubts(spec, reference, runtime)
     for name, field in PARTS:
         own = spec.get(name)
         if not own.is_object():
@@ -65,13 +82,73 @@ def _read_service(spec: ManifestNode) -> None:
         below = None if runtime is None else runtime.get("spec", field).value
         if below is not None and not spec.reader.may_copy_values(own, below):
             return
+        migrated = predictor if name == "engine" else None
+        own = own if migrated is None else migrated.with_value(own.value)
         part = own if not isinstance(below, dict) else own.with_value(merged(below, own.value))
+        is_of_model = migrated is not None and _states_container(migrated.get("model"))
+        of_part = [*doubts, OF_MODEL] if is_of_model else doubts
         if runtime is None and not (_states_image(own) or own.get("leader").value or own.get("worker").value):
             _read_unknown(own, reference)
             read_passing_containers(own)
         else:
-            _read_part(part, None if runtime is None else runtime.get("spec"), path, model, models, problem)
-    _read_part(spec.get("router"), None, path, model, models, problem)
+            settings = _Settings(
+                None if runtime is None else runtime.get("spec"), path, model, models, problem, of_part
+            )
+            _read_part(part, settings, None if migrated is None else _runner_of(migrated))
+    settings = _Settings(None, path, model, models, problem, [])
+    _read_part(spec.get("router"), settings)
+    if predictor is not None:
+        _read_part(predictor.get("workerSpec"), settings)
+
+
+def _runtime_doubts(spec: ManifestNode, reference: str | None, runtime: ManifestNode | None) -> list[str]:
+    """The doubt about a runtime that is not in the manifest; one that is not named is selected by OME."""
+    if runtime is not None or (reference is None and not spec.reader.is_under_review):
+        return []
+    if reference is None:
+        return [UNNAMED]
+    return [f"the runtime {quoted(reference)} is not in the manifest; its own arguments and variables are not known"]
+
+
+def _migrated(spec: ManifestNode, predictor: ManifestNode) -> ManifestNode:
+    """The spec that OME makes of one with a predictor and no engine.
+
+    Other containers than the runner keep their places, and are those of the engine.
+    """
+    runner = _runner_of(predictor)
+    containers = [None if runner is not None and item.key == runner.key else item.value for item in _listed(predictor)]
+    engine = {name: value for name, value in predictor.value.items() if name not in NOT_OF_ENGINE}
+    model = predictor.get("model")
+    if runner is not None:
+        engine |= {"runner": runner.value, "containers": containers}
+    elif _states_container(model):
+        engine |= {
+            "runner": {name: value for name, value in model.value.items() if name not in {"baseModel", "runtime"}}
+        }
+    value = {**spec.value, "engine": engine}
+    if model.is_object():
+        base, runtime = model.get("baseModel").text(), model.get("runtime").text()
+        if base is not None and spec.get("model").value is None:
+            value["model"] = {"name": base, "fineTunedWeights": model.value.get("fineTunedWeights")}
+        if runtime is not None and spec.get("runtime").value is None:
+            value["runtime"] = {"name": runtime, "kind": "ClusterServingRuntime"}
+    return spec.with_value(value)
+
+
+def _listed(predictor: ManifestNode) -> list[ManifestNode]:
+    return [item for item in predictor.get("containers").items() if item.is_object()]
+
+
+def _runner_of(predictor: ManifestNode) -> ManifestNode | None:
+    """The container of a predictor that OME makes the runner of the engine."""
+    containers = _listed(predictor)
+    named = (item for item in containers if "ome" in str(item.value.get("name")).lower())
+    return next(named, containers[0] if containers else None)
+
+
+def _states_container(model: ManifestNode) -> bool:
+    """Whether the model of a predictor has fields of a container."""
+    return model.is_object() and any(model.value.get(name) for name in OF_CONTAINER)
 
 
 def _runtime(spec: ManifestNode, name: str) -> ManifestNode | None:
@@ -96,17 +173,25 @@ def _model(spec: ManifestNode) -> tuple[str, str | None, dict[str, str]]:
     return name, None, {}
 
 
-def _read_part(
-    part: ManifestNode,
-    runtime: ManifestNode | None,
-    path: str | None,
-    model: str,
-    models: dict[str, str],
-    problem: str = "",
-) -> None:
+class _Settings(NamedTuple):
+    """What a service, or a runtime by itself, gives to its parts.
+
+    ``runtime`` is the spec of the runtime, ``path`` that of the model, whose name is ``model``; ``models`` has its name
+    on the hub by the path. ``problem`` says why OME starts nothing, ``doubts`` what is not certain.
+    """
+
+    runtime: ManifestNode | None
+    path: str | None
+    model: str
+    models: dict[str, str]
+    problem: str
+    doubts: list[str]
+
+
+def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | None = None) -> None:
     """Read an engine, a decoder or a router: its runner, or those of its leader and its workers, and its containers.
 
-    ``problem`` says why OME starts none of them.
+    ``written`` is the container of a predictor that became the runner.
     """
     if not part.is_object():
         return
@@ -120,13 +205,16 @@ def _read_part(
             for container in containers:
                 draft = read_container(container, pod)
                 if container is runner:
-                    _add_values(draft, path, _gpus(container) * (1 + workers))
-                draft.models.update(models)
-                draft.mounts |= Mounts(models)
+                    _add_values(draft, settings.path, _gpus(container) * (1 + workers))
+                    draft.node = draft.node if written is None else written
+                draft.models.update(settings.models)
+                draft.mounts |= Mounts(settings.models)
                 draft.hardware += pod_signs(pod)
                 if draft.starts_vllm():
-                    _note(draft, runtime, model, has_path=container is not runner or draft.env[PATH] is not None)
-                    draft.problem = problem or draft.problem
+                    has_path = container is not runner or draft.env[PATH] is not None
+                    _note(draft, settings.runtime, settings.model, has_path=has_path)
+                    draft.problem = settings.problem or draft.problem
+                    draft.doubts += settings.doubts
                     draft.finish()
         read_passing_containers(pod)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shipped_images import read_manifest
+from shipped_images import read_manifest, shipped_images
+
+from policy.intake.manifests import registry
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -89,3 +91,89 @@ def test_a_runtime_that_the_manifest_does_not_show_is_a_problem_with_a_sign_of_v
     faults: list[RequestFault] = []
     found = read_manifest(given, "", faults)
     assert (["is not in the manifest" in each.problem for each in found], faults) == ([True] * count, [])
+
+
+COMMAND: dict[str, Any] = {"image": IMAGE, "command": ["vllm", "serve", "$(MODEL_PATH)"]}
+FIRST = {"name": "first", **COMMAND, "args": ["-tp=1"]}
+NAMED = {"name": "my-OME-container", **COMMAND, "args": ["-tp=2"]}
+OWN = {"name": "web", "image": "nginx:1.27"}
+
+
+def predicting(predictor: Any, **spec: Any) -> dict[str, Any]:
+    return document("InferenceService", {"predictor": predictor, **spec}, "s", namespace="a")
+
+
+@pytest.mark.parametrize(
+    ("predictor", "words"),
+    [
+        ({"containers": [FIRST]}, {"containers[0]": "-tp=1"}),
+        ({"containers": [OWN, NAMED]}, {"containers[1]": "-tp=2"}),
+        ({"containers": [FIRST, NAMED]}, {"containers[1]": "-tp=2", "containers[0]": "-tp=1"}),
+        ({"containers": [None, FIRST]}, {"containers[1]": "-tp=1"}),
+        ({"containers": [OWN]}, {}),
+        ({"containers": [OWN], "workerSpec": {"size": 1, "runner": FIRST}}, {"workerSpec.runner": "-tp=1"}),
+        ({"containers": [OWN], "workerSpec": {"containers": [FIRST]}}, {"workerSpec.containers[0]": "-tp=1"}),
+        ({"model": {"name": "m", **FIRST}}, {"runner": "-tp=1"}),
+        ({"model": {"baseModel": "m"}}, {}),
+        ({}, {}),
+    ],
+)
+def test_a_predictor_is_the_engine_that_ome_makes_of_it(predictor: dict[str, Any], words: dict[str, str]) -> None:
+    found = read_manifest(predicting(predictor), "", [])
+    assert {each.path: each.words[-1] for each in found if not each.faults} == {
+        f"spec.predictor.{path}": last for path, last in words.items()
+    }
+
+
+def test_a_predictor_beside_an_engine_is_not_read() -> None:
+    engine = {"runner": {**COMMAND, "args": ["-tp=3"]}}
+    found = read_manifest(predicting({"containers": [FIRST]}, engine=engine), "", [])
+    assert [each.path for each in found] == ["spec.engine.runner"]
+
+
+def test_a_predictor_that_is_not_an_object_is_a_fault() -> None:
+    faults: list[RequestFault] = []
+    assert read_manifest(predicting("x"), "", faults) == []
+    assert [fault.pointer for fault in faults] == ["/spec/predictor"]
+
+
+def test_a_predictor_has_the_runtime_and_the_model_that_it_names() -> None:
+    models = document("ClusterBaseModel", {"storage": {"path": "/m", "storageUri": "hf://a/b"}}, "m")
+    one = predicting({"model": {"runtime": "x", "baseModel": "m"}})
+    found = last(models, runtime("ClusterServingRuntime", "-tp=1"), one)
+    assert (found.path, found.words[-1], found.env["MODEL_PATH"], found.models) == (
+        "[2].spec.predictor.runner",
+        "-tp=1",
+        "/m",
+        {"/m": "a/b"},
+    )
+    merged = last(
+        models,
+        runtime("ClusterServingRuntime", "-tp=1"),
+        predicting({"containers": [NAMED], **one["spec"]["predictor"]}),
+    )
+    assert (merged.path, merged.words[-1], merged.doubts) == ("[2].spec.predictor.containers[0]", "-tp=2", [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "doubts"),
+    [
+        ({"predictor": {"model": {"name": "m", **FIRST}}}, ["releases of OME differ"]),
+        ({"predictor": {"containers": [FIRST], "model": {"env": [{"name": "A", "value": "1"}]}}}, ["releases of OME"]),
+        ({"predictor": {"containers": [FIRST], "model": {"runtime": "other"}}}, ["the runtime `other` is not in"]),
+        ({"engine": {"runner": FIRST}, "runtime": {"name": "other"}}, ["the runtime `other` is not in"]),
+        ({"engine": {"runner": FIRST}, "runtime": {"name": "x"}}, []),
+        ({"engine": {"runner": FIRST}}, []),
+    ],
+)
+def test_what_is_not_certain_of_a_service_is_a_doubt(spec: dict[str, Any], doubts: list[str]) -> None:
+    found = last(runtime("ClusterServingRuntime"), document("InferenceService", spec, "s")).doubts
+    assert [each[: len(start)] for each, start in zip(found, doubts, strict=True)] == doubts
+
+
+@pytest.mark.parametrize("spec", [{"engine": {"runner": FIRST}}, {"predictor": {"containers": [FIRST]}}])
+def test_in_a_review_the_runtime_of_a_service_that_names_none_is_a_doubt(spec: dict[str, Any]) -> None:
+    one = document("InferenceService", spec, "s")
+    (found,) = registry.read_manifest(one, "", [], shipped_images(), is_under_review=True)
+    assert [each.partition(",")[0] for each in found.doubts] == ["no `runtime` is named"]
+    assert last(one).doubts == []
