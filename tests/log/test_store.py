@@ -77,7 +77,7 @@ def rows(number: int, days_ago: float = 0, size: int = 100) -> list[Row]:
             False,
             "{}",
             "{}",
-            f'"{text}"',
+            f'{{"summary":"{text}"}}',
         )
         for _ in range(number)
     ]
