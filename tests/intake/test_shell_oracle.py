@@ -159,6 +159,51 @@ def test_any_script_is_read_as_shells_run_it_or_is_in_doubt(
     check("\n".join([*before, f"vllm serve m {first} {second} $A"]), folder)
 
 
+WITH_OTHER_OUTPUT = [
+    *(
+        f"{redirection}; {printing} && export {VARIABLE}=0; vllm serve m"
+        for redirection in (
+            "exec >/dev/full",
+            "exec >&-",
+            "exec 3>&1 >/dev/full",
+            "exec 1>&- 2>&-",
+            "exec </dev/null >&0",
+        )
+        for printing in ("echo a", "set", "export", "export -p", "readonly")
+    ),
+    *(
+        f"{shell} -c 'echo a && export {VARIABLE}=0; vllm serve m' {end}"
+        for shell in ("bash", "sh", "exec bash", "bash -c '' || sh")
+        for end in (">/dev/full", ">&-", "1>&- 2>/dev/null")
+    ),
+    f"bash >/dev/full -c 'set && export {VARIABLE}=0; vllm serve m'",
+    f"exec >/dev/full; eval 'echo a && export {VARIABLE}=0; vllm serve m'",
+    f"exec >/dev/full; eval 'echo a && export {VARIABLE}=0'; vllm serve m",
+    f"exec >/dev/full; bash -c 'echo a && export {VARIABLE}=0; vllm serve m'",
+    f"if true; then exec >/dev/full; fi; echo a && export {VARIABLE}=0; vllm serve m",
+    f"f() {{ exec >/dev/full; }}; f; echo a && export {VARIABLE}=0; vllm serve m",
+    f"(echo a && export {VARIABLE}=0; vllm serve m) >/dev/full",
+    f"{{ echo a && export {VARIABLE}=0; vllm serve m; }} >/dev/full",
+    f"exec 2>/dev/full; echo a && export {VARIABLE}=0; vllm serve m",
+    f"exec 2>&1; echo a && export {VARIABLE}=0; vllm serve m",
+    f"exec >/dev/full; set -e && export {VARIABLE}=0; vllm serve m",
+    f"exec >/dev/full; true && export A=b && export {VARIABLE}=0; vllm serve m",
+]
+"""Scripts whose standard output may be a device that is full, or closed, so that what prints fails."""
+
+
+@pytest.mark.parametrize("script", WITH_OTHER_OUTPUT)
+def test_a_command_that_prints_may_fail_if_its_output_is_redirected(script: str, folder: Path) -> None:
+    check(script, folder)
+
+
+@pytest.mark.parametrize("start", ["exec 2>&1", "exec 2>/dev/null", "true", "set -e", "exec </dev/null"])
+def test_a_command_that_prints_succeeds_if_only_another_output_is_redirected(start: str) -> None:
+    words = ["bash", "-c", f"{start}; echo a && export {VARIABLE}=0; exec vllm serve m"]
+    line = read_command(words, [""] * len(words), ENV, [], "")
+    assert (line.env[VARIABLE], line.doubts) == ("0", [])
+
+
 REPLACED_BEFORE = [
     'A=1\nbash <<E\nA=2\nvllm serve "$A"\nE',
     'bash <<E\nA=2\nvllm serve "$A" b\nE',

@@ -57,6 +57,7 @@ def split(
     ends_on_failure: bool = False,
     has_pipefail: bool = False,
     refuses_unset: bool = False,
+    has_other_output: bool = False,
     within: ExpansionBudget | None = None,
 ) -> list[Command]:
     """The commands of a script, in order.
@@ -66,6 +67,7 @@ def split(
     within single quotes. With `is_bash` the shell is bash, which expands `{a,b}`; otherwise it may be any shell. With
     `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
     With `ends_on_failure` the shell has the option `-e`, with `has_pipefail` `pipefail`, and with `refuses_unset` `-u`.
+    With `has_other_output` its standard output may be a file or closed, so that a command may fail to write to it.
     The commands within `$(…)` and backticks that may start a container follow those of the script if there is a budget
     for those `within` it.
 
@@ -85,6 +87,7 @@ def split(
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
     reader.flow.ends_on_failure, reader.flow.has_pipefail = ends_on_failure, has_pipefail
     reader.variables.refuses_unset = refuses_unset
+    reader.builtins.has_other_output = has_other_output
     if within is not None:
         reader.builder.substitutions = Substitutions(within)
     return reader.commands()
@@ -116,6 +119,8 @@ class _ShellReader:
         self.expansion = ParameterExpansion(text, self.builder, parameters, has_hidden_variables=has_hidden_variables)
         self.is_redirected = False
         """Whether the current command has a redirection, which may fail."""
+        self.is_output_redirected = False
+        """Whether the current command has one that may be that of the standard output."""
         self.writes = False
         """Whether the output of the current command goes to a file."""
         self.outputs: list[str] = []
@@ -314,7 +319,9 @@ class _ShellReader:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()
         self.flow.succeeds = succeeds and not is_in_subshell and not is_redirected
-        self.is_redirected = False
+        if self.is_output_redirected and words == ["exec"]:
+            self.builtins.has_other_output = True
+        self.is_redirected = self.is_output_redirected = False
         if not words:
             self.flow.status = self.flow.condition_status = None
             for name, value in () if is_in_subshell else assignments.items():
@@ -425,7 +432,9 @@ class _ShellReader:
         before = "".join(builder.parts or ())
         if (descriptor := DESCRIPTOR_VARIABLE.fullmatch(before)) is not None:
             self.variables.assign(descriptor.group(1), None)
-        if before.isdecimal() and builder.begins_bare:
+        is_descriptor = before.isdecimal() and builder.begins_bare
+        self.is_output_redirected = self.is_output_redirected or (int(before) == 1 if is_descriptor else is_output)
+        if is_descriptor:
             is_output = is_output and builder.parts == ["1"]
             builder.parts = None  # the 2 of 2>&1
         builder.end_word()

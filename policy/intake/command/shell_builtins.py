@@ -51,6 +51,8 @@ class ShellBuiltins(Struct):
     flow: ControlFlow
     script: ScriptCommands
     budget: ExpansionBudget
+    has_other_output: bool = False
+    """Whether the standard output may be a file or closed, so that a command may fail to write to it."""
 
     def read_effects(
         self, words: Sequence[str], assignments: Mapping[str, str | None], *, is_in_subshell: bool
@@ -89,10 +91,15 @@ class ShellBuiltins(Struct):
         return True
 
     def succeeds(self, words: Sequence[str]) -> bool:
-        """Whether a command certainly succeeds, such as `true`, `set -e`, or `export` with known arguments."""
+        """Whether a command certainly succeeds, such as `true`, `set -e`, or `export` with known arguments.
+
+        One that prints does only if it can write.
+        """
         if words[0] != "set" and words[0] not in SUCCESSFUL_COMMANDS and words[0] not in DECLARATIONS:
             return False
         options = [word for word in words[1:] if word[:1] in {"-", "+"}]
+        if self.has_other_output and _prints(words):
+            return False
         if any(map(is_uncertain, words)) or not set("".join(word[1:] for word in options)) <= SAFE_LETTERS:
             return words[0] in {"true", ":"}
         if words[0] == "set":
@@ -249,6 +256,13 @@ class ShellBuiltins(Struct):
             variables.assign(name, None if before is None else f"{before}{value}")
         if unexports:
             variables.unexport(name)
+
+
+def _prints(words: Sequence[str]) -> bool:
+    """Whether `echo`, `set` or a declaration writes to the standard output: one without operands lists variables."""
+    if words[0] == "set":
+        return len(words) == 1 or (words[-1][:1] in {"-", "+"} and words[-1].endswith("o"))
+    return words[0] == "echo" or (words[0] in DECLARATIONS and all(word[:1] in {"-", "+"} for word in words[1:]))
 
 
 def _may_store_count(arguments: Sequence[str]) -> bool:
