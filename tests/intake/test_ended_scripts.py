@@ -262,7 +262,7 @@ def test_code_that_may_start_vllm_is_not_read(script: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("nvidia-smi | awk '/vllm/ {print $1}'", "perl -pi -e 's/vllm/x/' file", "ruby -e 'puts 1'", "node app.js"),
+        *("nvidia-smi | awk '/vllm/ {print $1}'", "perl -pi -e 's/vllm/x/' file", "ruby -e 'puts 1'", "node --version"),
         """python3 -c 'import json; print(json.load(open("x")))'""",
     ],
 )

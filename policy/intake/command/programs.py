@@ -87,6 +87,13 @@ INTERPRETERS: Final = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "tclsh", "expect"), ("",)),
 }
 """Other interpreters, with the options before code; an empty one means that any word may be code."""
+WITH_CODE_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
+"""Those whose first argument is code, unless `-f` or `--file` names a file of code."""
+VERSION: Final = "0123456789."
+"""The characters of a version after the name of an interpreter."""
+FIND: Final = "find"
+ACTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+"""The actions of `find` that run a program."""
 STARTS_PROGRAMS: Final = re.compile(
     r"\bexec[lv]|\bexec\b|\bsystem\b|spawn|popen|subprocess|child_process|\bfork\b|\bqx\b", re.IGNORECASE
 )
@@ -157,7 +164,7 @@ def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:
 
     It starts other programs, or it names vLLM and may start them.
     """
-    options = INTERPRETERS.get(program.rstrip("0123456789."))
+    options = INTERPRETERS.get(program.rstrip(VERSION))
     if options is None or not ("" in options or any(_is_code_option(word, options) for word in arguments)):
         return None
     code = " ".join(arguments)
@@ -165,11 +172,40 @@ def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:
     return code if STARTS_PROGRAMS.search(code) or (is_named and OPENS.search(code)) else None
 
 
+def is_interpreter(program: str) -> bool:
+    """Whether a program runs code of its arguments or of files: an interpreter, or `find` with what it finds."""
+    return program == FIND or program.rstrip(VERSION) in INTERPRETERS
+
+
+def interpreted_file(program: str, arguments: Sequence[str]) -> str | None:
+    """The file that an interpreter runs, `{}` for the files that `find` finds; None if there is none."""
+    if program == FIND:
+        return "{}" if any(_runs_found(arguments, at) for at, word in enumerate(arguments) if word in ACTIONS) else None
+    name = program.rstrip(VERSION)
+    if name in WITH_CODE_FIRST:
+        given = (
+            (word.removeprefix("-f").removeprefix("--file").removeprefix("=") or "".join(arguments[at + 1 : at + 2]))
+            for at, word in enumerate(arguments)
+            if word.startswith(("-f", "--file"))
+        )
+        return next(filter(None, given), None)
+    has_code = any(_is_code_option(word, INTERPRETERS[name]) for word in arguments)
+    return None if has_code else next((word for word in arguments if not word.startswith("-")), None)
+
+
+def _runs_found(arguments: Sequence[str], at: int) -> bool:
+    """Whether the action of `find` at a position runs the files that it finds, or passes them to an interpreter."""
+    program, *others = (word.rpartition("/")[2] for word in arguments[at + 1 : at + 3] or [""])
+    is_shell = program in SHELLS or program.rstrip(VERSION) in INTERPRETERS or PYTHON.fullmatch(program) is not None
+    return program == "{}" or (is_shell and others == ["{}"])
+
+
 def _is_code_option(word: str, options: Sequence[str]) -> bool:
     """Whether a word is one of the options before code, also among other letters: `-we`."""
     if word.startswith("--"):
         return word.partition("=")[0] in options
-    return word[:1] == "-" and any(option[1:] in word for option in options if not option.startswith("--"))
+    letters = (option[1:] for option in options if option and not option.startswith("--"))
+    return word[:1] == "-" and any(letter in word for letter in letters)
 
 
 def is_package(word: str) -> bool:

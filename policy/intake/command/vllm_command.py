@@ -25,6 +25,8 @@ from policy.intake.command.programs import (
     SUBCOMMANDS,
     TEXT_PROGRAMS,
     interpreted_code,
+    interpreted_file,
+    is_interpreter,
     is_script_file,
     is_unknown,
     passes_server,
@@ -147,10 +149,11 @@ def other_program(words: list[str], places: list[str], at: int) -> UnreadableCom
 
 
 def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
-    """The arguments of another program, if they name vLLM's server or an image of vLLM."""
+    """The arguments of another program, if they name vLLM's server, an image of vLLM, or a file of an interpreter."""
     arguments = words[at + 1 :]
     program = words[at].rpartition("/")[2]
-    code = interpreted_code(program, arguments)
+    is_code = is_interpreter(program)
+    code = interpreted_code(program, arguments) if is_code else None
     if code is not None:
         why = f"{quoted(program)} runs code that is not read"
         return UnreadableCommand(why, places[at], names_vllm="vllm" in code and SERVE.search(code) is not None)
@@ -166,7 +169,10 @@ def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableC
         why = f"{quoted(program)} may start a container of the image {quoted(image)}"
         return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_DEPLOYMENT)
     if not names_server:
-        return None
+        file = interpreted_file(program, arguments) if is_code else None
+        if file is None:
+            return None
+        return UnreadableCommand(f"{quoted(program)} runs the file {quoted(file)}, which is not read", places[at])
     return UnreadableCommand(
         f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
     )

@@ -40,6 +40,9 @@ CHANGES = [
     "if [ -f /x ]; then pip uninstall -y triton; fi",
     "cat /cfg/x | sh",
     "$PROBE http://localhost",
+    *("perl /cfg/x.pl", "perl -w /cfg/x 1", "ruby /cfg/x.rb", "node /cfg/x.js", "php /cfg/x.php", "lua5.4 /cfg/x.lua"),
+    *("awk -f /cfg/x", "gawk --file=/cfg/x", "tclsh /cfg/x", "expect /cfg/x"),
+    *("find /cfg -type f -exec {} ';'", "find /cfg -exec bash {} +", "find /cfg -execdir python3 {} +"),
 ]
 HARMLESS = [
     "curl -fsS http://localhost:8000/health",
@@ -62,6 +65,8 @@ HARMLESS = [
     "mkdir -p /tmp/cache && chmod 777 /tmp/cache",
     "python3 ./huggingfaceserver/health_check.py registered_nodes --retries 3",
     "exit 0; pip uninstall -y triton",
+    *("perl -v", "node --version", "perl -ne 'print if /x/' /tmp/log", "awk '{print $1}' /proc/meminfo"),
+    *("awk -F: '$1 > 1 {exit 1}' /proc/loadavg", "find /tmp -name '*.lock' -exec rm {} +", "find /tmp -mmin -5"),
 ]
 
 
@@ -255,3 +260,20 @@ def test_the_probes_beside_the_pod_of_a_dynamo_service_count(ask: Asking, place:
 
     plain = decided(ask, graph("curl", "localhost"))
     assert decided(ask, graph("pip", "uninstall", "-y", "triton")) == [*plain, NO_TRITON]
+
+
+@table(
+    ("script", "file"),
+    [
+        ("perl -w /cfg/x.pl 1", "/cfg/x.pl"),
+        ("lua5.4 ./x", "./x"),
+        *((f"awk {option} '{{print}}' y", "/x") for option in ("-f /x", "-f/x", "--file /x", "--file=/x")),
+        ("find . -exec {} ';'", "{}"),
+    ],
+)
+def test_a_file_of_an_interpreter_is_named(ask: Asking, script: str, file: str) -> None:
+    program = script.split(maxsplit=1)[0]
+    why = f"`{program}` runs the file `{file}`, which is not read, and `livenessProbe` may run it before the start"
+    assert decided(ask, hooked("livenessProbe", ["sh", "-c", script])) == [why]
+    own = decided(ask, pod(command=["sh", "-c", f"{script}; exec vllm serve {MODEL}"]))
+    assert own == [why.replace("`livenessProbe` may run it before the start", "the script runs it as well")]
