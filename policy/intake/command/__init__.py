@@ -3,7 +3,8 @@
 `launcher` finds vLLM's own words in a command, with `vllm_command`, `python_command`, `env_options`, `shell_options`,
 `xargs_options` and the names in `programs` and `container_programs`; `environment` knows how the programs before it
 change the variables, and `installation` which of them replace the image's vLLM: `pip_command` reads what pip installs,
-with `installer_options`, `requirement` and `path_variables`, and `script_installations` whether it reaches a server.
+with `installer_options` and `requirement`, `code_variables` which variables do, and `script_installations` whether it
+reaches a server.
 `kubernetes_references` expands `$(NAME)` first. `arguments` parses the words into a `parse_result`: `config_file`
 inserts the `--config` file, `flags` finds the flag of a word, `flag_arguments` and `flag_values` read its value, and
 `dotted_options`, `speculative_flags`, `positional_words`, `unknown_flags` and `unknown_words` have a kind of word each.
