@@ -341,7 +341,7 @@ OVERWRITES = {"annotations": {"ray.io/overwrite-container-cmd": "true"}}
         ([RAY, RAY], [], ["containers[1]"]),
         ([RAY, COMMAND, ARGS], [], ["containers[1]", "containers[2]"]),
         ([RAY], [{**ARGS, "restartPolicy": "Always"}], ["initContainers[0]"]),
-        ([RAY], [ARGS], []),
+        ([RAY], [ARGS], ["initContainers[0]"]),
     ],
 )
 @table("overwrites", ["", "object", "template"])
