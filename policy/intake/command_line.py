@@ -80,7 +80,7 @@ class Container(Struct, frozen=True):
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
     words. ``faults`` are those of an object that cannot be read, for which it then stands. ``secrets`` has the values
     that the manifest gives to names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the
-    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not known.
+    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not stated.
     """
 
     path: str

@@ -130,7 +130,7 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
     ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has values that the manifest gives to
     names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the mounts that may have a
-    model, and ``folder`` the working folder; it is empty if it is not known.
+    model, and ``folder`` the working folder; it is empty if it is not stated.
     """
 
     args: list[str] | str

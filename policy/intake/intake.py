@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import structs
 
 from policy.errors import RequestFault, RequestInvalid
+from policy.intake.command.paths import ANYWHERE
 from policy.intake.command.unknown_flags import without_secrets
 from policy.intake.command.words import PLACEHOLDER
 from policy.intake.command_line import ParsedOptions
@@ -232,7 +233,11 @@ def _derive(
         *transformers_warnings(release, environment.transformers),
         *variable_warnings(variables, release, environment.platform),
     ]
-    doubts = [*deployment.doubts, *command.doubts, *mounted_models(deployment.mounts, deployment.folder, models.asked)]
+    doubts = [
+        *deployment.doubts,
+        *command.doubts,
+        *mounted_models(deployment.mounts, None if deployment.folder == ANYWHERE else deployment.folder, models.asked),
+    ]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")

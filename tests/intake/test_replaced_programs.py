@@ -165,6 +165,12 @@ def test_any_program_that_may_change_a_place_that_the_engine_is_loaded_from_coun
         *(f"tar -xf x -C /src; cd /src/y; {MODULE}", f"tar xf x; {MODULE}", f"cd /src; unzip x; {MODULE}"),
         *(f"cp -r /p/. /src; cd /src; {MODULE}", f"rsync -a /p/ .; {MODULE}", f"tar -C ~/x -xf x; cd ~/x; {MODULE}"),
         "echo x > /etc/python3.12/sitecustomize.py; SERVE",
+        *(
+            "cp /tmp/x /usr/pyvenv.cfg; SERVE",
+            "echo home = /x > /usr/local/pyvenv.cfg; SERVE",
+            "cd /usr; cp /x pyvenv.cfg; SERVE",
+        ),
+        "cp /tmp/x /proc/self/root/usr/pyvenv.cfg; SERVE",
         *(f"git clone x /src; env -C /src {MODULE}", f"git clone x/vllm; env -C vllm A=b {MODULE}"),
         *(f"tar xf x -C /src; env -iC/src {MODULE}", "cp -r /p/e /tmp; cd /; env --chdir=/tmp e/bin/SERVE"),
     ],

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from posixpath import join, normpath
 from typing import Final
 
 MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
+ROOT: Final = re.compile(r"(?:/proc/(?:self|thread-self|[0-9]{1,9})(?:/task/[0-9]{1,9})?/root)++(?=/|\Z)")
+"""Matches the beginning of a path that is a link of a process to the root."""
+
+ANYWHERE: Final = "\0"
+"""Stands for a working folder that may be any."""
+
+
+def from_root(path: str) -> str:
+    """A normalized path without links of a process to the root at its beginning: `/proc/self/root/data`."""
+    found = ROOT.match(path)
+    return path if found is None else path[found.end() :] or "/"
 
 
 def joined(folder: str, path: str) -> str:
@@ -17,5 +29,5 @@ def joined(folder: str, path: str) -> str:
         return path
     if path[:1] in {"~", "$"}:
         folder = ""
-    found = normpath(join(folder, path))
+    found = from_root(normpath(join(folder, path)))
     return found[1:] if found[:2] == "//" else "" if found == "." else found

@@ -40,7 +40,8 @@ PACKAGES: Final = re.compile(
 )
 """Matches a folder of Python's libraries within a path or a text; Debian's `sitecustomize.py` is a link to `/etc`."""
 FILES: Final = re.compile(
-    rf"{PACKAGES.pattern}|(?<!\w)(?:site|user)customize\.py|/etc/ld\.so\.preload|(?<!\w)s?bin/vllm(?![\w-])"
+    rf"{PACKAGES.pattern}|(?<!\w)(?:site|user)customize\.py|(?<![\w.-])pyvenv\.cfg(?!\w)|/etc/ld\.so\.preload"
+    r"|(?<!\w)s?bin/vllm(?![\w-])"
 )
 """Matches a place from which Python or a shell loads the engine within a path or a text."""
 INTERPRETER: Final = re.compile(r"(?<!\w)s?bin/python3(?:\.[0-9]{1,3})?\Z")

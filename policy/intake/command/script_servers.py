@@ -5,7 +5,7 @@ Not here: what a single command starts (`program_walk`), and parsing the script 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFile
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -25,10 +26,22 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import FindServer, ScriptContext, Variables
     from policy.intake.command_line import Installation
 
+CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
+
 
 def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:
     """Whether a command does not name vLLM's server."""
     return found is None or (isinstance(found, UnreadableCommand) and not found.names_vllm)
+
+
+def _entered(command: Command, env: Variables) -> str:
+    """The folder that `cd` enters: the home without one, and one that is not known if `CDPATH` may name others."""
+    named = [word for word in command.words[1:] if word not in CD_OPTIONS]
+    target = named[-1] if named else "~"
+    home = command.env.get("HOME", env.get("HOME"))
+    if target == "-" or (target[:1] not in {"/", ".", "~"} and command.env.get("CDPATH", env.get("CDPATH", "")) != ""):
+        return Unknown(target)
+    return f"{home}{target[1:]}" if home and (target == "~" or target.startswith("~/")) else target
 
 
 class _CommandsBefore(Struct):
@@ -101,7 +114,7 @@ def server_in_script(
             doubts += [command.doubt] if command.doubt else []
             continue
         if program in FOLDER_CHANGING:
-            folders.append(command.words[-1])
+            folders.append(_entered(command, env))
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         before.unread.append(command)

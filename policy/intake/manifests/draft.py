@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
+from policy.intake.command.paths import ANYWHERE
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Unknown
@@ -409,12 +410,22 @@ class EngineDraft:
         return effects.installations
 
     def _working_folder(self) -> str:
-        """The folder in which the server starts; relative to the image's if nothing states it, empty if not known."""
+        """The folder in which the server starts: `ANYWHERE` if it is not known.
+
+        It is relative to the image's if nothing states it, and empty if it may be the home of the image's user.
+        """
         folder = ""
         for each in (self.folder, *(() if self.server is None else self.server.folders)):
             is_unknown = type(each) is Unknown or each == "-" or not UNKNOWN_FOLDER.isdisjoint(each)
-            folder = "" if is_unknown or len(folder) + len(each) > MAX_FOLDER else join(folder, each)
-        return absolute(folder) if isabs(folder) else folder
+            if each.startswith(("~", "$HOME", "${HOME}")):
+                folder = ""
+            elif is_unknown or len(folder) + len(each) > MAX_FOLDER:
+                folder = ANYWHERE
+            elif folder != ANYWHERE or isabs(each):
+                joined = join(folder, each)
+                folder = absolute(joined) if isabs(joined) else joined
+                folder = ANYWHERE if folder.startswith(("/proc/", "/dev/fd")) else folder
+        return folder
 
     def _add_image_variables(self, found: ImageVersion) -> bool:
         """Set the variables that the image sets, unless the manifest sets them; returns whether there are any."""

@@ -12,6 +12,7 @@ from posixpath import basename, dirname, isabs, join, normpath
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.code_variables import LOCATIONS, assigned
+from policy.intake.command.paths import ANYWHERE, from_root
 from policy.intake.command.programs import PYTHON
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -44,9 +45,9 @@ LINKS: Final = re.compile(r"/(?:s?bin|lib(?:32|64|x32)?)(?=/|$)")
 """Matches a folder that is a link to the one in `/usr`, in the images of all distributions that vLLM's come from."""
 PROGRAM: Final = re.compile(r"(?:vllm|python|pypy)[\w.-]{0,64}", re.ASCII)
 PACKAGE_FOLDERS: Final = re.compile(
-    r"/(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]*)(?:/|$)|/(?:site|user)customize\.py$"
+    r"/(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]*)(?:/|$)|/(?:(?:site|user)customize\.py|pyvenv\.cfg)$"
 )
-"""Matches a path at or below a folder of Python libraries, or a file that Python runs at its start."""
+"""Matches a path at or below a folder of Python libraries, or a file that Python reads at its start."""
 
 
 USER_FOLDER: Final = re.compile(
@@ -60,7 +61,7 @@ The home of a user without a name is `/`.
 
 def absolute(path: str) -> str:
     """The absolute path of a mount; Kubernetes resolves a relative one against the root."""
-    return normpath("/" + path.lstrip("/"))
+    return from_root(normpath("/" + path.lstrip("/")))
 
 
 class Mounts:
@@ -104,7 +105,7 @@ class Mounts:
 
     def filled(self, folder: str) -> tuple[str, ...]:
         """The mount points that may have a model; not those at or above a working folder whose volumes are empty."""
-        above = set(_ancestry(folder)) if isabs(folder) else set()
+        above = set(_ancestry(folder)) if isabs(folder) else self._empty if folder == ANYWHERE else set()
         return tuple(path for path in self._count if path not in self._empty or path not in above)
 
     def hides(self, file: str, mount: str) -> bool:

@@ -53,15 +53,17 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
     return found
 
 
-def mounted_models(mounts: Collection[str], folder: str, models: Collection[str]) -> list[str]:
+def mounted_models(mounts: Collection[str], folder: str | None, models: Collection[str]) -> list[str]:
     """Why vLLM may load a folder with the name of a model instead of it: one that a mount is at, above or below.
 
     ``mounts`` are absolute. ``folder`` is the working folder; any folder may be, unless it is absolute.
+    With None it may be any mount.
     """
     found = []
     for name in models if mounts else ():
-        path = "" if isabs(name) else normpath(join(folder, name))
-        mount = next(filter(_may_make(path), mounts), None) if path else None
+        path = "" if isabs(name) else normpath(join(folder or "", name))
+        may_make = None if folder is None else _may_make(path)
+        mount = next(filter(may_make, mounts), None) if path else None
         if mount is not None:
             found.append(
                 f"the mount at {quoted(mount)} may make the folder {quoted(name)}, and vLLM loads it instead of that "

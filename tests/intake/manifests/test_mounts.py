@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from shipped_images import read_manifest
 
+from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.manifests.reading import MAX_COPIED
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -69,6 +70,7 @@ def mount_warning(path: str) -> list[str]:
             "/etc/ld.so.preload",
         ),
         *("/usr/local/cuda/bin", "/usr/sbin", "/sbin/vllm", "/usr/local/nvidia/bin/python3"),
+        *("/usr/pyvenv.cfg", "/usr/local/pyvenv.cfg"),
         *(
             "/lib",
             "/lib/",
@@ -109,6 +111,8 @@ def test_other_mounts_give_no_warning(ask: Asking, path: str) -> None:
         (["/mnt/x/vllm", "serve", "dense"], "/mnt/x/vllm"),
         (["/mnt/../mnt//x/./vllm", "serve", "dense"], "/mnt/../mnt//x/./vllm"),
         (["/mnt/python3", *MODULE[1:]], "/mnt/python3"),
+        (["/proc/self/root/mnt/x/vllm", "serve", "dense"], "/proc/self/root/mnt/x/vllm"),
+        (["/proc/1/task/1/root/proc/self/root/mnt/vllm", *SERVE[1:]], "/proc/1/task/1/root/proc/self/root/mnt/vllm"),
         (["python3", "/mnt/bin/vllm", "serve", "dense"], "/mnt/bin/vllm"),
         (["env", "A=b", "/mnt/vllm", "serve", "dense"], "/mnt/vllm"),
         (["/mnt/bash", "-c", "vllm serve dense"], "/mnt/bash"),
@@ -526,6 +530,9 @@ SERVED = ["vllm", "serve", MODEL]
         *((f"/vllm-workspace/{path}", "", True) for path in ("Qwen", MODEL, f"{MODEL}/config.json")),
         *((f"/app/{path}", "/app", True) for path in ("Qwen", "Qwen/./x/../dense/", f"/{MODEL}/config.json")),
         *((path, "/app/x/", True) for path in ("/app", "/app/x", "app/x/Qwen")),
+        *(("/app", f"/proc/{each}/root/app", True) for each in ("self", "thread-self", "1", "self/task/7")),
+        *(("/app", "/proc/self/root/proc/1/root/app/", True), ("/app", "/proc/self/root/other", False)),
+        *((f"/{MODEL}", "/proc/self/root", True), ("/app", "/x/proc/self/root/app", False)),
         *((f"/{MODEL}", "/", True), (f"/models/{MODEL}", "$(DIR)", True), (f"/models/{MODEL}", "", True)),
         *(("/vllm-workspace/models", "", False), ("/Qwen/dense-2", "", False), ("/models/x/dense", "", False)),
         *((f"/models/{MODEL}", "/app", False), ("/app/Qwen/other", "/app", False), ("/app/Qwen2", "/app", False)),
@@ -555,6 +562,39 @@ def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
         is_warned = is_warned or folder == "$(DIR)"
     shown = "/" + "/".join(part for part in mount.replace("/./x/..", "").split("/") if part)
     assert model_warnings(ask, document) == (folder_warning(shown) if is_warned else [])
+
+
+@pytest.mark.parametrize(
+    ("script", "env", "is_there"),
+    [
+        *(("cd x && SERVE", {"CDPATH": "/mnt"}, True), ("cd ./x && SERVE", {"CDPATH": "/mnt"}, False)),
+        *(("cd x && SERVE", {"CDPATH": ""}, False), ("cd /other && SERVE", {"CDPATH": "/mnt"}, False)),
+        *(("cd /mnt/x; cd /; cd -; SERVE", {}, True), ("cd - && SERVE", {"OLDPWD": "/mnt/x"}, True)),
+        *((f"cd {each}; SERVE", {"HOME": "/mnt/x"}, True) for each in ("", "~", "$HOME", '"$HOME"', "-P", "--", "~/.")),
+        *((f"cd {each}; SERVE", {"HOME": "/other"}, False) for each in ("", "~", "$HOME")),
+        *((f"cd {each}; SERVE", {}, False) for each in ("", "~", "/other", "a")),
+        *((f"cd {each}; SERVE", {}, True) for each in ('"$A"', "$(echo /mnt/x)", "/mnt/*", "/proc/self/root/mnt/x")),
+        *(("cd /mnt/x; cd /proc/self/cwd; SERVE", {}, True), ('cd "$A"; cd y; SERVE', {}, True)),
+        *(('cd "$A"; cd /other; SERVE', {}, False), ("env -C /mnt/x SERVE", {}, True)),
+    ],
+)
+def test_the_working_folder_of_a_script_may_be_a_mount(
+    ask: Asking,
+    script: str,
+    env: dict[str, str],
+    is_there: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    variables = [{"name": name, "value": value} for name, value in {"PYTHONNOUSERSITE": "1", **env}.items()]
+    command = ["bash", "-c", script.replace("SERVE", f"vllm serve {MODEL}")]
+    document = pod("/mnt/x", command=command, env=variables, workingDir="/vllm-workspace")
+    found = [each for each in model_warnings(ask, document) if "instead of that model" in each]
+    assert found == (folder_warning("/mnt/x") if is_there else [])
+    document["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    assert [each for each in model_warnings(ask, document) if "instead of that model" in each] == []
+
+
+def test_a_script_that_sets_where_cd_looks_is_not_certain() -> None:
+    assert uncertain_construct("CDPATH=/mnt; cd x; vllm serve m", is_bash=True) == "the shell's own variable `CDPATH`"
 
 
 @pytest.mark.parametrize(
