@@ -515,6 +515,13 @@ def engine(**members: Any) -> dict[str, Any]:
     return {"image": IMAGE, "args": ["--model", NAME], **members}
 
 
+def _unit_that_repeats(value: str, use: str, size: int) -> bytes:
+    """A service whose command uses a long variable often."""
+    start = '[Service]\nEnvironment="A=' + repeated(value, size // 3) + '"\n'
+    commands = f"ExecStart=/usr/bin/vllm serve a {repeated(use, size // 3)}\n"
+    return manifest({"unit": start + commands + f"[Container]\nImage={IMAGE}\nExec={repeated(use, size // 6)}\n"})
+
+
 MOUNTED: Final = [{"name": "v", "mountPath": "//m"}]
 
 
@@ -728,6 +735,16 @@ MANIFESTS: Final[dict[str, Family]] = {
             },
         }
     ),
+    **{
+        f"a unit that repeats {name}": partial(_unit_that_repeats, value, use)
+        for name, value, use in (
+            ("a variable of words", "a ", "$A "),
+            ("a variable of blanks", "  ", "$A "),
+            ("a variable of text", "a", "$A "),
+            ("a variable within words", "a", "x${A} "),
+            ("a variable within a word", "a", "${A}"),
+        )
+    },
     "a working folder of slashes": lambda size: manifest(
         pod(engine(command=["vllm", "serve", NAME], workingDir="/" * (size // 2) + "m", volumeMounts=MOUNTED))
     ),

@@ -61,11 +61,12 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     The first of ``words`` is the image, as ``image_text`` gives it. An option whose value is not known may be several
     words, or none.
     """
-    if (apptainer := apptainer_run(words, start)) is not None:
-        return ContainerRun(*apptainer, is_apptainer=True)
-    program = program_at(words, start, CONTAINER_PROGRAMS)
+    program = program_at(words, start, CONTAINER_PROGRAMS | APPTAINER)
     if program == len(words):
         return None
+    if words[program].rpartition("/")[2] in APPTAINER:
+        apptainer = apptainer_run(words, program)
+        return None if apptainer is None else ContainerRun(*apptainer, is_apptainer=True)
     at = _after_command(words, program)
     if at == len(words):
         return None

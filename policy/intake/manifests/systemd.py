@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from policy.intake.command.container_programs import container_run
 from policy.intake.command.earlier_scripts import effects_before
-from policy.intake.command.expansion import ExpansionBudget
+from policy.intake.command.expansion import MAX_WORDS, ExpansionBudget, ShellSyntaxError
 from policy.intake.command.image_words import named_images
 from policy.intake.command.passed_variables import PassedVariables, passed_variables
 from policy.intake.command.words import Unknown
@@ -40,6 +40,8 @@ from policy.intake.manifests.unit_mounts import root_doubts, unit_mounts
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.intake.command.container_programs import ContainerRun
     from policy.intake.command.image_words import NamedImages
     from policy.intake.manifests.reading import ManifestNode
@@ -186,9 +188,9 @@ def _read_container(
     arguments = podman_words(dict(settings).get("Exec", ""))
     doubts += _refusals("Exec", arguments)
     image = last.get("Image", "")
-    expanded = [word for each in arguments.words for word in _expanded(shared, each, is_literal=False)]
+    expanded = _expanded_words(shared, arguments.words)
     run = container_run([*words, image, *expanded])
-    if run is not None and image:
+    if run is not None and run.words and image:
         read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts, problem, named=named)
 
 
@@ -235,25 +237,50 @@ def _without_specifiers(text: str) -> str | None:
 
 def _command_words(draft: EngineDraft, command: UnitCommand) -> list[str]:
     """The words of a command; the first one has no variables, nor any after `:`."""
+    literal = len(command.words) if command.is_literal else 1
+    return _expanded_words(draft, command.words, literal)
+
+
+def _expanded_words(draft: EngineDraft, words: Sequence[str], literal: int = 0) -> list[str]:
+    """The words that systemd makes of those of a command, of which the first ``literal`` ones have no variables.
+
+    It ends beyond the number of words that a command may have, which is reported where they are read.
+    """
+    budget = ExpansionBudget()
     found: list[str] = []
-    for place, word in enumerate(command.words):
-        found += _expanded(draft, word, is_literal=command.is_literal or not place)
+    for place, word in enumerate(words):
+        if len(found) > MAX_WORDS:
+            break
+        try:
+            found += _expanded(draft, word, budget, is_literal=place < literal)
+        except ShellSyntaxError as error:
+            draft.node.reader.fault_once(draft.node, f"a command of the unit: {error}")
+            break
     return found
 
 
-def _expanded(draft: EngineDraft, word: str, *, is_literal: bool) -> list[str]:
-    """The words that systemd makes of one word."""
+def _expanded(draft: EngineDraft, word: str, budget: ExpansionBudget, *, is_literal: bool) -> list[str]:
+    """The words that systemd makes of one word.
+
+    Raises:
+        ShellSyntaxError: it is beyond the limits of the command or the request.
+    """
     filled = _without_specifiers(word)
     if filled is None:
         return [Unknown(word)]
     if is_literal or "$" not in filled:
         return [filled]
     whole = WHOLE_VARIABLE.fullmatch(filled)
-    if whole is not None:
-        value = draft.env.get(whole[1], None if draft.has_hidden_variables else "")
-        return [Unknown(filled, is_several=True)] if value is None else value_words(value)
-    names = [name for name in VARIABLE.findall(filled) if name]
+    names = [name for name in VARIABLE.findall(filled) if name] if whole is None else [whole[1]]
     values = {name: draft.env.get(name, None if draft.has_hidden_variables else "") for name in names}
+    budget.fill(sum(len(values[name] or "") for name in names))
+    if whole is not None:
+        value = values[whole[1]]
+        if value is None:
+            return [Unknown(filled, is_several=True)]
+        words = value_words(value)
+        budget.expand_words(len(words))
+        return words
     if any(value is None for value in values.values()):
         return [Unknown(filled)]
     return [VARIABLE.sub(lambda found: values[found[1]] or "" if found[1] else "$", filled)]

@@ -201,3 +201,24 @@ def test_the_words_of_a_setting_are_those_of_systemd_and_podman(
 )
 def test_the_settings_of_a_unit_are_those_of_its_whole_lines(text: str, settings: list[tuple[str, str, str]]) -> None:
     assert settings_of(text) == settings
+
+
+OTHER = "apptainer exec docker://vllm/vllm-openai:v0.20.0 vllm serve c/d"
+
+
+@pytest.mark.parametrize("words", ["apptainer exec", "apptainer run", OTHER, f"x {OTHER}", "singularity run x.sif"])
+def test_the_words_of_a_container_start_no_other_container(words: str) -> None:
+    arguments = f"--model a/b --served-model-name {words}"
+    for document in (
+        {"unit": f"[Container]\nImage={IMAGE}\nExec={arguments}\n"},
+        {"script": f"podman run {IMAGE} {arguments}"},
+        {"script": f"sudo docker run {IMAGE} {arguments}"},
+    ):
+        found = container(document)
+        assert (found.image, found.words) == (IMAGE, arguments.split())
+
+
+@pytest.mark.parametrize("image", ["apptainer", "-x", "--help", "''", '"', "$A"])
+@pytest.mark.parametrize("words", ["", "apptainer exec", "podman run", "--", "docker", "apptainer exec -B"])
+def test_a_container_without_an_image_starts_nothing(image: str, words: str) -> None:
+    assert read_manifest({"unit": f"[Container]\nImage={image}\nExec={words}\n"}, "", []) == []
