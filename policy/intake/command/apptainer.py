@@ -66,6 +66,8 @@ PREFIXES: Final = ("SINGULARITYENV_", "APPTAINERENV_")
 """The prefixes of the host's variables that set those of the container; the last one takes precedence."""
 CLEANING: Final = ("APPTAINER_CLEANENV", "SINGULARITY_CLEANENV")
 """The variables that stand for `--cleanenv`."""
+BINDING: Final = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
+"""The variables that stand for `--bind`."""
 FALSE: Final = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
 SCHEME: Final = re.compile(r"(?:docker|oras|library|docker-daemon|docker-archive)://")
 FILE: Final = re.compile(r"(?:.*/)?([^/]+?)(?:_([^_/]+))?\.(?:sif|simg|img)", re.DOTALL)
@@ -115,6 +117,12 @@ def container_variables(env: Mapping[str, str | None], *, gets_host: bool) -> di
     for prefix in PREFIXES:
         found |= {name.removeprefix(prefix): value for name, value in env.items() if name.startswith(prefix)}
     return found
+
+
+def bind_points(value: str) -> list[str]:
+    """The paths in the container of a value of `--bind`: those of the sources without a destination are the same."""
+    parts = [part.split(":") for part in value.split(",")]
+    return [part[1] if len(part) > 1 and part[1] else part[0] for part in parts]
 
 
 def _letters(word: str) -> tuple[str, str, bool]:
@@ -208,5 +216,7 @@ def _settings(name: str, value: str, words: Sequence[str]) -> list[tuple[str, st
     if not name:
         return []
     parts = value.split(",") if name in {"-e", "-v"} else [value]
+    if name == "-v":
+        parts = [part if ":" in part else f"{part}:{part}" for part in parts]
     is_unknown = any(type(word) is Unknown for word in words)
     return [(name, Unknown(part) if is_unknown and "$" in part else part) for part in parts]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from policy.intake.command.apptainer import container_variables
+from policy.intake.command.apptainer import BINDING, bind_points, container_variables
 from policy.intake.command.image_words import NO_NAMES, has_vllm
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
@@ -24,7 +24,7 @@ from policy.intake.manifests.mounts import Mounts
 from policy.messages import QUOTED, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from policy.intake.command.container_programs import ContainerRun
     from policy.intake.command.image_words import NamedImages
@@ -40,7 +40,10 @@ HIDDEN: Final = "`{}` sets variables that are not shown"
 VOLUMES: Final = frozenset({"-v", "--volume"})
 TMPFS: Final = "--tmpfs"
 MOUNTING: Final = VOLUMES | {TMPFS, "--mount"}
-VOLUMES_FROM: Final = "--volumes-from"
+OTHERS_VOLUMES: Final = frozenset({"--volumes-from", "--pod"})
+"""The options by which a container has the volumes of others: for Podman, those of its pod."""
+UNKNOWN_PART: Final = frozenset("$`")
+HOMES: Final = ("$HOME", "${HOME}")
 HOME: Final = "--home"
 """The option of Apptainer that mounts a folder as the home of the container's user."""
 FOLDERS: Final = frozenset({"-w", "--workdir"})
@@ -116,18 +119,36 @@ def _entry_point(value: str, *, is_podman: bool) -> list[str]:
 
 def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
     """Add what the options say; whether the container gets variables of the command."""
-    env = variables.env
+    is_passed = _add_variables(draft, run, variables)
+    _add_mounts(draft, run, variables.env)
+    for name, value in run.options:
+        text = value or ""
+        if name in FOLDERS:
+            draft.folder = text
+        elif name in LABELS:
+            draft.label_version = draft.label_version or labelled_version([text])
+        elif name == "--gpus":
+            draft.hardware += reserved_signs("all", "gpus")
+        elif name == "--device":
+            draft.hardware += device_signs([text.partition(":")[0]], "devices")
+        elif name == "--runtime":
+            draft.hardware += runtime_signs(text, "runtime")
+    return is_passed
+
+
+def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
+    """Add the variables that the options set; whether some are those of the command."""
     is_passed = run.is_apptainer
-    mounts: list[str] = []
-    hidden = ""
     if run.is_apptainer:
-        draft.env.update(container_variables(env, gets_host=run.gets_variables))
+        draft.env.update(container_variables(variables.env, gets_host=run.gets_variables))
     for name, value in run.options:
         text = value or ""
         if name in ENV:
             variable, equals, setting = text.partition("=")
-            if not equals and variable.endswith("*"):  # Podman passes on those of the host with this beginning
-                draft.has_hidden_variables = is_passed = True
+            is_unknown = type(value) is Unknown and not UNKNOWN_PART.isdisjoint(variable)
+            if is_unknown or (not equals and variable.endswith("*")):  # Podman passes on those with this beginning
+                draft.has_hidden_variables = True
+                is_passed = is_passed or not is_unknown
                 draft.note(HIDDEN.format(f"{name} {variable[:QUOTED]}"))
             elif equals:
                 draft.env[variable] = None if type(value) is Unknown else setting
@@ -140,34 +161,41 @@ def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariabl
             draft.note(HIDDEN.format(name))
         elif name == "--env-merge":
             draft.env[text.partition("=")[0]] = None
-        elif name == "--secret":
-            _add_secret(draft, text, mounts)
-        elif name in MOUNTING:
-            mounts += _mount_points(name, text)
-        elif name == VOLUMES_FROM:
-            hidden = hidden or text
-        elif name == HOME:
-            folder = None if type(value) is Unknown else text.rpartition(":")[2]
-            draft.env["HOME"] = folder
-            mounts.append(folder or "~")
-        elif name in FOLDERS:
-            draft.folder = text
-        elif name in LABELS:
-            draft.label_version = draft.label_version or labelled_version([text])
-        elif name == "--gpus":
-            draft.hardware += reserved_signs("all", "gpus")
-        elif name == "--device":
-            draft.hardware += device_signs([text.partition(":")[0]], "devices")
-        elif name == "--runtime":
-            draft.hardware += runtime_signs(text, "runtime")
-    draft.mounts = Mounts(mounts)
-    draft.mounts.hidden = hidden
     if is_passed:
         is_hidden = variables.has_hidden_variables or (run.is_apptainer and bool(variables.doubts))
         draft.has_hidden_variables = draft.has_hidden_variables or is_hidden
         for note in variables.notes:
             draft.note(note)
     return is_passed
+
+
+def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | None]) -> None:
+    """Add what the options mount, and the secrets."""
+    mounts, hidden = _bound(env) if run.is_apptainer else ([], "")
+    for name, value in run.options:
+        text = value or ""
+        if name == "--secret":
+            _add_secret(draft, text, mounts)
+        elif name in MOUNTING:
+            points = _mount_points(name, text)
+            mounts += points
+            if type(value) is Unknown and _is_hidden(text, points):
+                hidden = hidden or text
+        elif name in OTHERS_VOLUMES:
+            hidden = hidden or text
+        elif name == HOME:
+            folder = None if type(value) is Unknown else text.rpartition(":")[2]
+            draft.env["HOME"] = folder
+            mounts.append(folder or "~")
+    draft.mounts = Mounts(mounts)
+    draft.mounts.hidden = hidden
+
+
+def _bound(env: Mapping[str, str | None]) -> tuple[list[str], str]:
+    """The paths that Apptainer's variables mount, and the one whose value is not known, if any."""
+    bound = {name: env[name] for name in BINDING if name in env}
+    points = [point for value in bound.values() if value for point in bind_points(value)]
+    return points, next((f"${name}" for name, value in bound.items() if value is None), "")
 
 
 def _mount_points(name: str, text: str) -> list[str]:
@@ -178,6 +206,16 @@ def _mount_points(name: str, text: str) -> list[str]:
         return [text.partition(":")[0]]
     settings = (field.partition("=") for field in _fields(text))
     return [value for key, equals, value in settings if equals and key.lower() in TARGETS]
+
+
+def _is_hidden(text: str, points: Sequence[str]) -> bool:
+    """Whether something may be mounted at a path that is not known: one of ``points``, or all of ``text``.
+
+    A user's home is a mount of its own.
+    """
+    return not (UNKNOWN_PART.isdisjoint(text[:1]) or points) or any(
+        path[:1] in UNKNOWN_PART and not path.startswith(HOMES) for path in points
+    )
 
 
 def _fields(line: str) -> list[str]:

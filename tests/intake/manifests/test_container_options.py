@@ -93,6 +93,12 @@ def test_a_file_of_variables_may_have_any_name(program: str, name: str) -> None:
         assert found.has_hidden_variables
 
 
+@pytest.mark.parametrize("option", ['-e "$E"', "-e $E", '-e "$E=0"', '--env="$E"', '-e "A$E=0"'])
+def test_a_variable_whose_name_is_not_known_may_be_any(option: str) -> None:
+    (found,) = engines({"script": f"docker run {option} {IMAGE} a/b"})
+    assert (found.words[-1], found.has_hidden_variables) == ("a/b", True)
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -940,3 +940,43 @@ def test_a_working_folder_with_two_slashes_is_that_with_one(folder: str, name: s
         assert [(each.folder, each.mounts) for each in found] == [("/mnt/data" if "data" in folder else "/", (at,))]
     document = pod("/mnt/data", command=["vllm", "serve", "//dense"])
     assert [each.mounts for each in read_manifest(document, "", [])] == [("/mnt/data",)]
+
+
+@pytest.mark.parametrize("bind", ["-B /opt/venv", "--bind /a,/opt/venv", "-B /a:/b,/opt/venv", "--bind=/opt/venv"])
+def test_a_bind_of_apptainer_without_a_destination_is_at_its_source(ask: Asking, bind: str) -> None:
+    script = f"apptainer exec {bind} docker://{IMAGE} vllm serve dense"
+    assert mount_warning("/opt/venv")[0] in warnings(ask, {"script": script})
+
+
+@pytest.mark.parametrize("name", ["APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"])
+@pytest.mark.parametrize("value", ["/h:/opt/venv", "/opt/venv", "/a,/h:/opt/venv:ro"])
+def test_variables_of_apptainer_mount_too(ask: Asking, name: str, value: str) -> None:
+    for setting in (f"export {name}={value}; ", f"{name}={value} "):
+        found = warnings(ask, {"script": f"{setting}apptainer exec docker://{IMAGE} vllm serve dense"})
+        assert mount_warning("/opt/venv")[0] in found
+    found = warnings(ask, {"script": f"export {name}=/data:/models; apptainer exec docker://{IMAGE} vllm serve dense"})
+    assert not any("that runs" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        *(
+            ("--pod p", "p"),
+            ("--pod=new:p", "new:p"),
+            ('-v "/h:$D"', "/h:$D"),
+            ('-v "$M"', "$M"),
+            ("-v $A:$A", "$A:$A"),
+        ),
+        *(('--mount "$M"', "$M"), ('--mount "type=bind,src=/h,dst=$D"', "type=bind,src=/h,dst=$D")),
+        *(('--tmpfs "$T"', "$T"), ('-v "$H:/a" -v "$M"', "$M")),
+    ],
+)
+def test_a_mount_at_an_unknown_path_may_have_another_vllm(ask: Asking, options: str, shown: str) -> None:
+    found = warnings(ask, {"script": f"podman run {options} {IMAGE} dense"})
+    assert HIDDEN.format(shown) + "that runs" in found
+
+
+@pytest.mark.parametrize("options", ['-v "$H:/a"', '--mount "type=bind,src=$H,dst=/a"', '-v "$H/x:/models:ro"'])
+def test_the_source_of_a_mount_may_be_unknown(ask: Asking, options: str) -> None:
+    assert warnings(ask, {"script": f"docker run {options} {IMAGE} dense"}) == []
