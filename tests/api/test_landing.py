@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from files import replace_file
 from tables import table
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def test_the_page_names_a_revision_that_is_loaded_later(
     with serve("--rules", str(folder), RUNNER_POLICY_RELOAD="true") as server, server.client() as client:
         before = landing(client, "application/json").json()
         file = folder / "house/kv-connector-fallback.yaml"
-        file.write_text(file.read_text() + "# changed\n")
+        replace_file(file, file.read_text() + "# changed\n")
         found: dict[str, Any] = before
         while found["revision"] == before["revision"]:
             found = landing(client, "application/json").json()

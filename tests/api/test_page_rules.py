@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from files import replace_file
 from playwright.sync_api import expect
 
 from .browser import open_page, violations
@@ -202,8 +203,8 @@ def test_markup_in_a_loaded_rule_stays_text(
     text = rule.read_text("utf-8")
     if title:
         text = text.replace(title, f'title: "{HOSTILE}"')
-        cases.write_text(re.sub(r"(?m)^( +- name:).*$", rf"\1 '{HOSTILE}'", cases.read_text("utf-8"), count=1))
-    rule.write_text(re.sub(r"(?m)^why:.*\n(?:  .*\n)*", f"why: '{HOSTILE}'\n", text))
+        replace_file(cases, re.sub(r"(?m)^( +- name:).*$", rf"\1 '{HOSTILE}'", cases.read_text("utf-8"), count=1))
+    replace_file(rule, re.sub(r"(?m)^why:.*\n(?:  .*\n)*", f"why: '{HOSTILE}'\n", text))
     with (
         serve(RUNNER_POLICY_RULES=str(folder)) as server,
         open_page(browser, f"{server.url}/rules#{file.rpartition('/')[2]}") as page,
