@@ -119,10 +119,10 @@ def container_variables(env: Mapping[str, str | None], *, gets_host: bool) -> di
     return found
 
 
-def bind_points(value: str) -> list[str]:
-    """The paths in the container of a value of `--bind`: those of the sources without a destination are the same."""
-    parts = [part.split(":") for part in value.split(",")]
-    return [part[1] if len(part) > 1 and part[1] else part[0] for part in parts]
+def binds(value: str) -> list[str]:
+    """The values of `docker run -v` for one of `--bind`, where a source without a destination is at its own path."""
+    parts = (part.split(":") for part in value.split(","))
+    return [f"{source}:{''.join(rest[:1]) or source}" for source, *rest in parts]
 
 
 def _letters(word: str) -> tuple[str, str, bool]:
@@ -215,8 +215,6 @@ def _settings(name: str, value: str, words: Sequence[str]) -> list[tuple[str, st
     """One option, or one for each of several values that commas separate."""
     if not name:
         return []
-    parts = value.split(",") if name in {"-e", "-v"} else [value]
-    if name == "-v":
-        parts = [part if ":" in part else f"{part}:{part}" for part in parts]
+    parts = binds(value) if name == "-v" else value.split(",") if name == "-e" else [value]
     is_unknown = any(type(word) is Unknown for word in words)
     return [(name, Unknown(part) if is_unknown and "$" in part else part) for part in parts]

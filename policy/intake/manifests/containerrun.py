@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from policy.intake.command.apptainer import BINDING, bind_points, container_variables
+from policy.intake.command.apptainer import BINDING, binds, container_variables
 from policy.intake.command.image_words import NO_NAMES, has_vllm
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import EngineDraft
@@ -194,7 +194,9 @@ def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | N
 def _bound(env: Mapping[str, str | None]) -> tuple[list[str], str]:
     """The paths that Apptainer's variables mount, and the one whose value is not known, if any."""
     bound = {name: env[name] for name in BINDING if name in env}
-    points = [point for value in bound.values() if value for point in bind_points(value)]
+    points = [
+        point for value in bound.values() if value for each in binds(value) for point in _mount_points("-v", each)
+    ]
     return points, next((f"${name}" for name, value in bound.items() if value is None), "")
 
 

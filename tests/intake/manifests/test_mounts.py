@@ -942,7 +942,9 @@ def test_a_working_folder_with_two_slashes_is_that_with_one(folder: str, name: s
     assert [each.mounts for each in read_manifest(document, "", [])] == [("/mnt/data",)]
 
 
-@pytest.mark.parametrize("bind", ["-B /opt/venv", "--bind /a,/opt/venv", "-B /a:/b,/opt/venv", "--bind=/opt/venv"])
+@pytest.mark.parametrize(
+    "bind", ["-B /opt/venv", "--bind /a,/opt/venv", "-B /a:/b,/opt/venv", "--bind=/opt/venv", "-B /opt/venv::ro"]
+)
 def test_a_bind_of_apptainer_without_a_destination_is_at_its_source(ask: Asking, bind: str) -> None:
     script = f"apptainer exec {bind} docker://{IMAGE} vllm serve dense"
     assert mount_warning("/opt/venv")[0] in warnings(ask, {"script": script})
