@@ -16,7 +16,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-COUNT: Final = re.compile(r"PATH\Z|_?PYTHON|LD_|VLLM_LOGGING_CONFIG_PATH\Z")
+FAMILIES: Final = re.compile(r"PATH\Z|_?PYTHON|LD_|VLLM_LOGGING_CONFIG_PATH\Z")
 """Matches a name of these families.
 
 `VLLM_LOGGING_CONFIG_PATH` names a file by which Python calls any function, before vLLM reads its other variables.
@@ -58,7 +58,7 @@ def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation |
     """The vLLM that may run instead of the image's because of a variable, if any."""
     for environment in environments:
         names = "\n".join(environment)
-        if not ("PATH" in names or "PYTHON" in names or "LD_" in names):  # as in most: COUNT for each takes longer
+        if not ("PATH" in names or "PYTHON" in names or "LD_" in names):  # as in most: FAMILIES for each takes longer
             continue
         name = next((name for name, value in environment.items() if _loads_code(name, value)), None)
         if name is not None:
@@ -73,6 +73,6 @@ def assigned(name: str, words: Iterable[str]) -> list[str]:
 
 def _loads_code(name: str, value: str | None) -> bool:
     """Whether a variable may load other code; ``value`` is None if it is not known, and empty as if it is not set."""
-    if value == "" or COUNT.match(name) is None or name in HARMLESS or OTHER_USES.match(name) is not None:
+    if value == "" or FAMILIES.match(name) is None or name in HARMLESS or OTHER_USES.match(name) is not None:
         return False
     return name != WARNINGS or value is None or IMPORTS.search(value) is not None

@@ -18,6 +18,7 @@ from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANS
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.hardware import pod_signs
+from policy.intake.manifests.kserve_containers import merge_container
 from policy.intake.manifests.kserve_runtimes import (
     OTHER_FORMATS,
     SHIPPED_RUNTIMES,
@@ -28,17 +29,9 @@ from policy.intake.manifests.kserve_runtimes import (
     wanted_runtime,
 )
 from policy.intake.manifests.mounts import absolute
-from policy.intake.manifests.pods import (
-    pod_containers,
-    read_container,
-    read_env_from,
-    read_passing_containers,
-    read_pod,
-    read_variable,
-)
+from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
-from policy.intake.manifests.strategic_merge import merged_list
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
@@ -205,7 +198,7 @@ def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> 
 def _read_model(
     document: ManifestNode,
     model: ManifestNode,
-    wished: WantedRuntime,
+    wanted: WantedRuntime,
     runtime: ServingRuntime | None,
     added: dict[str, str | None],
 ) -> None:
@@ -213,10 +206,10 @@ def _read_model(
 
     ``added`` has the variables that KServe sets, empty without workers.
     """
-    wanted = wished.model_format.lower()
-    name = wished.name if runtime is None else runtime.name
+    model_format = wanted.model_format.lower()
+    name = wanted.name if runtime is None else runtime.name
     base = None if runtime is None else runtime.container
-    is_unknown = runtime is None and not is_shipped(name, wanted)
+    is_unknown = runtime is None and not is_shipped(name, model_format)
     draft = read_container(model, mounts=_storage_mounts(document.get("spec", "predictor")))
     own = EngineDraft(model)
     own.has_default_image = True
@@ -232,17 +225,17 @@ def _read_model(
             own.words, own.places = [], []
             if not _convert_huggingface(draft, own, model):
                 return
-    elif wanted == "vllm":
+    elif model_format == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
         own.env, own.has_command = dict(SERVER_ENV), True
-    elif wanted == "huggingface":
+    elif model_format == "huggingface":
         if not (_convert_huggingface(draft, own, model) or is_unknown):
             return
     elif not (draft.words or is_unknown):
         return
-    _merge_container(own, base, draft, model)
+    merge_container(own, base, draft, model)
     own.hardware += [*draft.hardware, *pod_signs(document.get("spec", "predictor"))]
-    _choose_build(own, model, name, runtime, wanted, has_workers=bool(added))
+    _choose_build(own, model, name, runtime, model_format, has_workers=bool(added))
     uri = model.get("storageUri").text()
     if added:
         _add_workers(own, document, uri, added, has_runtime=base is not None)
@@ -252,61 +245,11 @@ def _read_model(
         own.mounts.add(MODEL_PATH)
     own.words = [_filled(word, document) for word in own.words]
     own.env = {name: None if value is None else _filled(value, document) for name, value in own.env.items()}
-    if wished.name is None:
-        add_selection_doubt(own, runtime, wanted)
+    if wanted.name is None:
+        add_selection_doubt(own, runtime, model_format)
     elif runtime is not None:
         _check_runtime(own, runtime, runtime.name)
-    _finish(own, name, wanted, is_unknown=is_unknown)
-
-
-def _merge_container(own: EngineDraft, base: ManifestNode | None, draft: EngineDraft, model: ManifestNode) -> None:
-    """Merge the container of a predictor's model into that of its runtime; ``base`` is None if the manifest has none.
-
-    A command replaces the runtime's. The arguments follow the runtime's, except those that KServe's own runtimes have.
-    """
-    written, of_runtime = ([*zip(each.words, each.places, strict=True)] for each in (draft, own))
-    if draft.has_command:
-        count = sum(place.startswith("command") for place in draft.places)
-        kept = [(word, place) for word, place in of_runtime if place.startswith("runtime.args")]
-        of_runtime, written, own.has_command = [*written[:count], *kept], written[count:], True
-    own.words, own.places = ([pair[side] for pair in [*of_runtime, *written]] for side in (0, 1))
-    if base is None:
-        own.env.update(draft.env)
-    else:
-        _merge_variables(own, base, model)
-    own.mounts |= draft.mounts
-    own.folder = draft.folder or own.folder
-    own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
-    own.image = draft.image or own.image
-    own.files.update(draft.files)
-    for note in draft.notes:
-        own.note(note)
-
-
-def _merge_variables(own: EngineDraft, base: ManifestNode, model: ManifestNode) -> None:
-    """Set the variables of a runtime's container with those of a predictor's model merged in place.
-
-    A variable keeps its place in the runtime, so that others refer to the predictor's value. ``envFrom`` replaces the
-    runtime's.
-    """
-    below, above = ([item for item in node.get("env").items() if _is_variable(item)] for node in (base, model))
-    named = {item.value["name"]: item for item in [*below, *above]}
-    own.env, own.has_hidden_variables = {}, False
-    read_env_from(model.get("envFrom") if model.get("envFrom").value else base.get("envFrom"), own)
-    for item in merged_list([item.value for item in below], [item.value for item in above], "name"):
-        node = named[item["name"]]
-        read_variable(node.with_value(_with_one_value(item, node.value)), own)
-
-
-def _is_variable(item: ManifestNode) -> bool:
-    return isinstance(item.value, dict) and isinstance(item.value.get("name"), str)
-
-
-def _with_one_value(item: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """A merged variable with the source that the upper one states, if both a value and ``valueFrom`` are left."""
-    if not (item.get("value") and item.get("valueFrom")):
-        return item
-    return {name: value for name, value in item.items() if name != ("value" if above.get("valueFrom") else "valueFrom")}
+    _finish(own, name, model_format, is_unknown=is_unknown)
 
 
 def _filled(text: str, document: ManifestNode) -> str:
@@ -327,19 +270,19 @@ def _runs_kserve_server(own: EngineDraft) -> bool:
     return any(SERVER_MODULE.search(word) for word in own.words)
 
 
-def _finish(own: EngineDraft, name: str | None, wanted: str, *, is_unknown: bool) -> None:
+def _finish(own: EngineDraft, name: str | None, model_format: str, *, is_unknown: bool) -> None:
     """Add the engine if it starts vLLM, with a doubt, or a problem, if its runtime is not known but shows vLLM."""
     if own.has_command and own.starts_vllm(by_image=False) and own.server is None and _runs_kserve_server(own):
         own.problem = KSERVE_SERVER_UNREAD
         own.finish()
     elif own.starts_vllm(by_image=not is_unknown or bool(own.words)):
         if is_unknown and name is not None:
-            _doubt_runtime(own, name, wanted)
+            _doubt_runtime(own, name, model_format)
         own.finish()
     elif own.has_command and _runs_kserve_server(own):
         own.problem = KSERVE_SERVER_UNREAD
         own.finish()
-    elif is_unknown and _shows_vllm(own, name, wanted):
+    elif is_unknown and _shows_vllm(own, name, model_format):
         named = "the runtime" if name is None else f"the runtime {quoted(name)}"
         own.problem = (
             f"{named} is not in the manifest, and its name or the predictor's arguments, variables, image, model or "
@@ -364,20 +307,20 @@ def _check_runtime(own: EngineDraft, runtime: ServingRuntime, name: str) -> None
         own.doubts.append(doubt)
 
 
-def _doubt_runtime(own: EngineDraft, name: str, wanted: str) -> None:
+def _doubt_runtime(own: EngineDraft, name: str, model_format: str) -> None:
     """Add the doubt about an engine whose runtime is neither in the manifest nor one that KServe ships."""
     assumed = {"vllm": "KServe's for vLLM are assumed", "huggingface": "KServe's for Hugging Face models are assumed"}
     doubt = (
         f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not known, "
-        f"{assumed.get(wanted, 'none are assumed')}"
+        f"{assumed.get(model_format, 'none are assumed')}"
     )
     own.note(doubt)
     own.doubts.append(doubt)
 
 
-def _shows_vllm(own: EngineDraft, name: str | None, wanted: str) -> bool:
+def _shows_vllm(own: EngineDraft, name: str | None, model_format: str) -> bool:
     """Whether a predictor's arguments, variables, image, model or accelerator, or its runtime's name show vLLM."""
-    is_other_format, is_on_hub = wanted in OTHER_FORMATS, own.models.get(MODEL_PATH, MODEL_PATH) != MODEL_PATH
+    is_other_format, is_on_hub = model_format in OTHER_FORMATS, own.models.get(MODEL_PATH, MODEL_PATH) != MODEL_PATH
     return (
         (is_on_hub and (name is not None or not is_other_format))
         or (bool(own.hardware) and not is_other_format)
@@ -401,7 +344,7 @@ def _choose_build(
     model: ManifestNode,
     name: str | None,
     runtime: ServingRuntime | None,
-    wanted: str,
+    model_format: str,
     *,
     has_workers: bool,
 ) -> None:
@@ -411,8 +354,8 @@ def _choose_build(
     that of the Hugging Face server its `-gpu` build with one.
     """
     version, image = model.get("runtimeVersion").text(), own.image
-    is_own = runtime is None and is_shipped(name, wanted) and wanted in SHIPPED_RUNTIMES
-    server = f"{wanted}server" if is_own else _server(name, runtime)
+    is_own = runtime is None and is_shipped(name, model_format) and model_format in SHIPPED_RUNTIMES
+    server = f"{model_format}server" if is_own else _server(name, runtime)
     has_gpu = has_workers or _has_gpu(model, runtime)
     if image is not None and "@sha256:" not in image:
         tag = _tag(image)

@@ -148,8 +148,9 @@ def read_container(
     read_env(container.get("env"), draft)
     read_hooks(container, draft)
     volume_mounts = container.get("volumeMounts").value
-    added = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
-    draft.mounts = Mounts([*mount_paths(volume_mounts, "mountPath"), *added], _empty_mounts(container, pod))
+    of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
+    paths = [*mount_paths(volume_mounts, "mountPath"), *of_controller]
+    draft.mounts = Mounts(paths, _empty_mounts(container, pod))
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)

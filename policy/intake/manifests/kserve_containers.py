@@ -1,0 +1,62 @@
+"""How KServe 0.20 merges the container of a predictor's model into that of its runtime (read in August 2026)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policy.intake.manifests.pods import read_env_from, read_variable
+from policy.intake.manifests.strategic_merge import merged_list
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.draft import EngineDraft
+    from policy.intake.manifests.reading import ManifestNode
+
+
+def merge_container(own: EngineDraft, base: ManifestNode | None, draft: EngineDraft, model: ManifestNode) -> None:
+    """Merge the container of a predictor's model into that of its runtime; ``base`` is None if the manifest has none.
+
+    A command replaces the runtime's. The arguments follow the runtime's, except those that KServe's own runtimes have.
+    """
+    written, of_runtime = ([*zip(each.words, each.places, strict=True)] for each in (draft, own))
+    if draft.has_command:
+        count = sum(place.startswith("command") for place in draft.places)
+        kept = [(word, place) for word, place in of_runtime if place.startswith("runtime.args")]
+        of_runtime, written, own.has_command = [*written[:count], *kept], written[count:], True
+    own.words, own.places = ([pair[side] for pair in [*of_runtime, *written]] for side in (0, 1))
+    if base is None:
+        own.env.update(draft.env)
+    else:
+        _merge_variables(own, base, model)
+    own.mounts |= draft.mounts
+    own.folder = draft.folder or own.folder
+    own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
+    own.image = draft.image or own.image
+    own.files.update(draft.files)
+    for note in draft.notes:
+        own.note(note)
+
+
+def _merge_variables(own: EngineDraft, base: ManifestNode, model: ManifestNode) -> None:
+    """Set the variables of a runtime's container with those of a predictor's model merged in place.
+
+    A variable keeps its place in the runtime, so that others refer to the predictor's value. ``envFrom`` replaces the
+    runtime's.
+    """
+    below, above = ([item for item in node.get("env").items() if _is_variable(item)] for node in (base, model))
+    named = {item.value["name"]: item for item in [*below, *above]}
+    own.env, own.has_hidden_variables = {}, False
+    read_env_from(model.get("envFrom") if model.get("envFrom").value else base.get("envFrom"), own)
+    for item in merged_list([item.value for item in below], [item.value for item in above], "name"):
+        node = named[item["name"]]
+        read_variable(node.with_value(_with_one_value(item, node.value)), own)
+
+
+def _is_variable(item: ManifestNode) -> bool:
+    return isinstance(item.value, dict) and isinstance(item.value.get("name"), str)
+
+
+def _with_one_value(item: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """A merged variable with the source that the upper one states, if both a value and ``valueFrom`` are left."""
+    if not (item.get("value") and item.get("valueFrom")):
+        return item
+    return {name: value for name, value in item.items() if name != ("value" if above.get("valueFrom") else "valueFrom")}
