@@ -44,7 +44,7 @@ from policy.intake.deployment import NO_EDITS
 from policy.intake.intake import derive_facts
 from policy.intake.model_lookup import no_models
 from policy.intake.refused_arguments import ArgumentsRefused
-from policy.intake.result import facts_with_origin
+from policy.intake.result import facts_with_origin, without_secrets_in_facts
 from policy.intake.unused_models import ModelUse
 from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
@@ -282,13 +282,16 @@ class Policy:
             return upstream.runner, upstream.starts
 
         try:
-            return derive_facts(
+            result = derive_facts(
                 request.deployment, request.release.decided_as, request.pointer, upstream_result, self.find
             )
         except RequestInvalid as error:
             if request.manifest is not None:  # its objects lack some fields of a deployment
                 error.end_within(*request.manifest)
             raise
+        if not result.secrets:
+            return result
+        return replace(result, facts=without_secrets_in_facts(result.facts, result.secrets, ruleset.texts))
 
     def _evaluate_other(self, request: Request, today: date) -> RequestEvaluation | None:
         """The evaluation of a variant of a request; ``None`` if vLLM refuses it before it chooses a runner.

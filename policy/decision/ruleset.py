@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import finalize
@@ -90,6 +91,13 @@ class Ruleset:
         self.combiner = RuleCombiner(self.rules, self.definition.always)
         self.rulings = self._rulings_without(NO_RULES)
         self._rulings = {0: self.rulings}
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """The texts that the rules compare facts with."""
+        operands = [leaf.operand for item in self.rules for leaf in item.leaves]
+        listed = [each if isinstance(each, tuple) else (each,) for each in operands]
+        return frozenset(text for texts in listed for text in texts if isinstance(text, str))
 
     def fired(self, facts: Facts) -> tuple[int, ...]:
         """The indexes of the rules whose conditions hold for a deployment's facts, in the release's order.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.decision.decision import Alternative, Assumption, FailedCondition, RuleTrace
 from policy.facts.facts import shown
 from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, FactKind, ancestors
-from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves, shares
+from policy.rules.conditions import And, Condition, Leaf, Or, holds, shares
 from policy.rules.effects import Layer
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def assumptions(
     """
     read: dict[str, list[Leaf]] = {}
     for item in rules:
-        for leaf in _leaves(item):
+        for leaf in item.leaves:
             read.setdefault(leaf.fact, []).append(leaf)
             for name in ancestors(leaf.fact):
                 read.setdefault(name, [])
@@ -121,12 +121,6 @@ def assumptions(
                 change[label] = Alternative(*other)
         found.append(Assumption(fact.name, shown(row[index]), "not stated", change))
     return found
-
-
-def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
-    for condition in (item.when, item.cleared):
-        if condition is not None:
-            yield from leaves(condition)
 
 
 def _others(fact: Fact, value: Any, read_by: Iterable[Leaf]) -> list[tuple[str, Any]]:

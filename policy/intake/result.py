@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from policy.decision.decision import DerivedFact
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
-from policy.facts.facts import Facts, shown, to_json
+from policy.facts.facts import Facts, Opaque, shown, to_json
 from policy.facts.vocabulary import FACTS, INDEX, ancestors
 from policy.intake.command.flag_arguments import UNKNOWN_VALUE
 from policy.intake.command.word_places import word_pointer
@@ -19,12 +20,12 @@ from policy.intake.derive.request_limits import EngineLimits
 from policy.intake.origins import MODELS
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_options import not_checked
-from policy.masking import SecretValues, masked
+from policy.masking import HIDDEN, SecretValues, masked
 from policy.messages import quoted
 from policy.pointer import NO_VALUES, at, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from policy.facts.vocabulary import Series
 
@@ -75,6 +76,26 @@ class IntakeResult(Struct, frozen=True):
     unknown_options: list[UnknownOption] = []
     refused_options: frozenset[str] = frozenset()
     secrets: SecretValues = NO_VALUES
+
+
+def without_secrets_in_facts(facts: Facts, secrets: SecretValues, compared: Collection[str]) -> Facts:
+    """The facts with the secrets in their texts hidden, except in ``compared``, the texts that the rules have.
+
+    The result of every rule is the same: rules only test whether texts are equal, and a text with ``…`` is equal to
+    none of theirs. A text that rules have is not a secret, whatever variable has it too.
+    """
+
+    def hidden(value: Any) -> Any:
+        if isinstance(value, str):
+            return value if value in compared else secrets.hidden(value)
+        if isinstance(value, tuple):
+            return tuple(map(hidden, value))
+        if isinstance(value, Opaque):
+            text = json.dumps(value.value, ensure_ascii=False, default=str)
+            return value if secrets.hidden(text) == text else Opaque(HIDDEN)
+        return value
+
+    return Facts([hidden(value) for value in facts.row], facts.stated)
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:

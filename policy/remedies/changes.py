@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from policy.intake.refused_arguments import ArgumentsRefused
     from policy.intake.result import IntakeResult
+    from policy.masking import SecretValues
     from policy.request.request import Request
 
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
@@ -61,14 +62,19 @@ class Candidate(Struct, frozen=True):
 
 def candidates(request: Request, intake: IntakeResult | None, defaults: Sequence[Any]) -> list[Candidate]:
     """The changes that a request allows, the cheapest first; ``defaults`` are those of the release's facts."""
-    found = _of_facts(request.facts, defaults) if intake is None else _of_deployment(request.release.decided_as, intake)
+    if intake is None:
+        found = list(_of_facts(request.facts, defaults))
+    else:
+        found = _shown_without(intake.secrets, _of_deployment(request.release.decided_as, intake))
     return sorted(found, key=lambda candidate: candidate.cost)
 
 
 def unknown_flags(intake: IntakeResult | None) -> list[Candidate]:
     """The flags that the release does not have, to be dropped: vLLM starts without all of them only."""
-    found = {} if intake is None else {flag.option: flag for flag in intake.options.unknown_flags}
-    return [_dropped(flag.option, flag.value, flag.place) for flag in found.values()]
+    if intake is None:
+        return []
+    found = {flag.option: flag for flag in intake.options.unknown_flags}
+    return _shown_without(intake.secrets, [_dropped(flag.option, flag.value, flag.place) for flag in found.values()])
 
 
 def refused_options(refused: ArgumentsRefused) -> list[Candidate]:
@@ -134,6 +140,16 @@ def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
     for text in ("0", "1"):
         change = Change(variable=VARIABLE_NAME, from_=shown(variables.get(VARIABLE_NAME)), to=text)
         yield Candidate(change, VARIABLE_NAME, SET_VARIABLE, variable=VARIABLE_NAME, value=text)
+
+
+def _shown_without(secrets: SecretValues, found: Iterable[Candidate]) -> list[Candidate]:
+    """The changes, with these secrets hidden in the values that they are shown with."""
+    return [
+        replace(each, change=replace(each.change, from_=secrets.hidden(each.change.from_)))
+        if secrets and isinstance(each.change.from_, str)
+        else each
+        for each in found
+    ]
 
 
 def _dropped(option: str, value: Any, place: str) -> Candidate:

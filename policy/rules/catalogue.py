@@ -20,7 +20,7 @@ from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_yaml
-from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
+from policy.rules.conditions import MAX_WAYS, Condition, Leaf, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer
 from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
 from policy.rules.operators import Comparison
@@ -59,6 +59,11 @@ class ReleaseRule:
         time if an earlier policy has all of them, and 5 ms without (``Policy``, 83 releases).
         """
         return hash((self.rule.id, self.range.span.text))
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The comparisons of both conditions."""
+        return tuple(leaf for each in (self.when, self.cleared) if each is not None for leaf in leaves(each))
 
 
 FileItem: TypeAlias = "Rule | RequestRule | NamedCondition | ImageRow | Releases"

@@ -889,6 +889,52 @@ def test_a_secret_as_the_name_of_a_model_is_not_shown(policy: Policy) -> None:
     assert shown == []
 
 
+JSON_MEMBERS: Final = {
+    "--kv-transfer-config": ("kv_connector", "kv_role", "kv_connector_module_path", "engine_id"),
+    "--ec-transfer-config": ("ec_connector", "ec_role"),
+    "--speculative-config": ("method", "model", "quantization", "attention_backend", "draft_load_config"),
+    "--compilation-config": ("mode", "cudagraph_mode", "backend", "custom_ops", "splitting_ops"),
+    "--attention-config": ("backend",),
+    "--hf-overrides": ("model_type", "architectures", "quantization_config", "dtype"),
+    "--pooler-config": ("pooling_type", "seq_pooling_type"),
+    "--profiler-config": ("profiler",),
+}
+"""Members of JSON options with texts, which facts or messages may have."""
+
+
+def test_a_secret_as_the_value_of_any_flag_or_field_is_not_shown(policy: Policy) -> None:
+    values = (SECRET, json.dumps([SECRET]), f"a,{SECRET}")
+    uses = [[flag, value] for flag in flags(RELEASE).spellings if flag.startswith("--") for value in values]
+    uses += [
+        [flag, json.dumps({name: value, **({"method": "ngram"} if "spec" in flag and name != "method" else {})})]
+        for flag, names in JSON_MEMBERS.items()
+        for name in names
+        for value in (SECRET, [SECRET], {SECRET: SECRET})
+    ]
+    documents = [deployment(["serve", NAME, *words], env={"HF_TOKEN": SECRET}) for words in uses]
+    for field in ("model_type", "architectures", "torch_dtype", "layer_types", "quantization_config", "auto_map"):
+        for value in (SECRET, [SECRET], {"quant_method": SECRET}, {"AutoModel": SECRET}):
+            documents.append(deployment(["serve", NAME], env={"HF_TOKEN": SECRET}))
+            documents[-1]["deployment"]["model_configs"] = {NAME: {**QWEN, field: value}}
+    shown = [
+        (document, text)
+        for document in documents
+        for text in answers(policy, document, explain=True)
+        if has_secret(text)
+    ]
+    assert shown == []
+
+
+def test_a_text_that_rules_name_is_shown_also_where_a_secret_s_variable_has_it(policy: Policy) -> None:
+    backend = "external_launcher"
+    document = deployment(["serve", NAME, "--distributed-executor-backend", backend], env={"HF_TOKEN": backend})
+    asked = with_explanation(read_request_or_manifest(document, policy.releases))
+    assert not isinstance(asked, Manifest)
+    facts = policy.decide(asked, TODAY).facts
+    assert isinstance(facts, dict)
+    assert facts["parallel_config.distributed_executor_backend"].value == backend
+
+
 def test_the_origin_of_a_fact_names_a_model_that_is_no_secret(policy: Policy) -> None:
     asked = with_explanation(read_request_or_manifest(deployment(["serve", NAME]), policy.releases))
     assert not isinstance(asked, Manifest)
