@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from policy.intake.command.container_programs import next_container
 from policy.intake.command.env_options import EnvWords
+from policy.intake.command.exported_variables import exported_by
 from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
 from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
@@ -61,6 +62,8 @@ _Passed: TypeAlias = "tuple[bool, ServerCommand | UnreadableCommand | None]"
 MAY_CHANGE: Final = "{} may change the variables of what it starts"
 WITHOUT_PATH: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
 """The vLLM of a program that is searched in `/bin` and `/usr/bin`, where the official images do not have it."""
+EXPORTING: Final = "srun"
+"""The launcher that is not read but for the variables that it exports."""
 NESTED: Final = {
     **dict.fromkeys(SHELLS, server_of_shell),
     "eval": server_of_eval,
@@ -268,7 +271,12 @@ class _ProgramWalk(Struct):
         later = len(self.words) if later is None else later
         if not self._add_unread(self.at + 1, later) and later == len(self.words):
             return False, other_program(self.words, self.places, self.at)
+        exported = {}
+        if program == EXPORTING:
+            exported = exported_by(self.words[self.at + 1 : later], {*self.env, *self.own})
         self._apply(program, launcher, set(), later)
+        self.own.update(exported)
+        self.set_at.update(dict.fromkeys(exported, self.places[self.at]))
         self.at = later
         return True, None
 

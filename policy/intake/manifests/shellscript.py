@@ -10,17 +10,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from msgspec.structs import replace
+
 from policy.intake.command.container_programs import container_run, may_run_image, names_vllm, started_elsewhere
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.image_words import NO_NAMES, named_images
 from policy.intake.command.launcher import find_server
 from policy.intake.command.passed_variables import passed_variables
 from policy.intake.command.shell import split
+from policy.intake.command.shell_options import shell_options
 from policy.intake.command.vllm_command import AS_DEPLOYMENT, UnreadableCommand
 from policy.intake.command.words import Unknown
-from policy.intake.manifests.containerrun import passed_names, read_container_run
+from policy.intake.manifests.containerrun import add_words, passed_names, read_container_run
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.reading import ManifestNode
+from policy.intake.manifests.script_header import BASH, ScriptHeader, header_of
 
 SHAPE: Final = "a shell script (`script` alone)"
 ARGUMENTS: Final = Unknown("$@", is_several=True)
@@ -43,15 +47,18 @@ def read_script(document: ManifestNode) -> None:
     """Read the engine that the script starts, and those of the containers that it starts."""
     script = document.get("script")
     text = script.value
-    is_read = _read_containers(script, text)
+    header = header_of(text)
+    is_read = _read_containers(script, text, header)
     draft = EngineDraft(script)
-    draft.add_final("script", "bash", "-c", text)
-    draft.words += ["script", ARGUMENTS]
-    draft.places += ["script"] * 2
+    add_words(draft, "script", [*header.words, text, "script", ARGUMENTS])
     draft.has_command = True
+    draft.has_hidden_variables = header.has_hidden_variables
     if draft.starts_vllm() and not _only_starts_containers(draft):
         if DEFAULTS.search(text) is not None:
             draft.note(DEFAULTED)
+        for note in header.notes:
+            draft.note(note)
+        draft.doubts += header.doubts
         if not is_read:
             draft.note(NOT_READ)
             draft.doubts.append(NOT_READ)
@@ -68,24 +75,41 @@ def _only_starts_containers(draft: EngineDraft) -> bool:
     return isinstance(found, UnreadableCommand) and found.remedy == AS_DEPLOYMENT
 
 
-def _read_containers(script: ManifestNode, text: str) -> bool:
+def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> bool:
     """Read the containers of vLLM that a script starts; false if another command may start one as well."""
+    options = shell_options(BASH, header.options, 0)
+    budget = ExpansionBudget()
     try:
-        commands = split(text, {}, ["script", ARGUMENTS], is_bash=True, within=ExpansionBudget())
+        commands = split(
+            text,
+            header.env,
+            ["script", ARGUMENTS],
+            is_bash=True,
+            has_hidden_variables=header.has_hidden_variables,
+            ends_on_failure=options.ends_on_failure,
+            has_pipefail=options.has_pipefail,
+            refuses_unset=options.refuses_unset,
+            within=ExpansionBudget(),
+        )
     except ShellSyntaxError:
         return True  # reading the whole script reports this
     read = [(command, container_run(command.words)) for command in commands]
     runs = [(command, run) for command, run in read if run is not None and run.words and run.starts]
-    budget = ExpansionBudget()
     named = named_images(text) if runs else NO_NAMES
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
         names = passed_names(run)
-        variables = passed_variables(command.words, run.at, command.env, budget, is_script=True, names=names)
+        env = command.env
+        if header.env:
+            budget.copy(len(header.env) + len(env))
+            env = {**header.env, **env}
+        variables = passed_variables(command.words, run.at, env, budget, is_script=True, names=names)
         if variables is None:
             continue
+        is_hidden = variables.has_hidden_variables or header.has_hidden_variables
+        variables = replace(variables, has_hidden_variables=is_hidden, notes=(*header.notes, *variables.notes))
         node = ManifestNode(script.reader, None, within=True)
         node.parent, node.key = script, place
-        doubts = [doubt for doubt in (command.doubt, command.unreached) if doubt]
+        doubts = [doubt for doubt in (*header.doubts, command.doubt, command.unreached) if doubt]
         doubts += [LEFT_OUT] if len(runs) > MAX_RUNS else []
         is_engine = read_container_run(node, run, variables, "script", doubts, named=named)
         if is_engine and DEFAULTS.search(text) is not None:
