@@ -1,6 +1,7 @@
 """The variables of a file that systemd's `EnvironmentFile=` names, with its quotes, escapes and comments.
 
-Follows `parse_env_file_internal` of `src/basic/env-file.c` (read at version 257): no value has references.
+Follows `parse_env_file_internal` of `src/basic/env-file.c` (read at version 257, compared with libsystemd 252): no
+value has references. Before version 254 a comment that ends with a backslash continues in the next line.
 """
 
 from __future__ import annotations
@@ -19,20 +20,31 @@ VALUE: Final = re.compile(
 """Matches a part of a value: one in quotes, which may have lines, or the rest of the line, in which quotes are text."""
 ESCAPE: Final = re.compile(r"\\(.|\Z)", re.DOTALL)
 COMMENT: Final = re.compile(r"[#;][^\n\r]*+")
+CONTINUED_COMMENT: Final = re.compile(r"[#;](?:[^\n\r\\]|\\(?:.|\Z))*+", re.DOTALL)
+"""Matches a comment as systemd before 254 reads it."""
 KEY: Final = re.compile(r"[^\n\r][^=\n\r]*+")
 """Matches what stands before an equals sign; systemd takes one at the beginning of a line as part of it."""
 BLANKS: Final = " \t\n\r"
 
 
-def variables_of(text: str) -> dict[str, str]:
-    """The variables of a file; lines that are no assignment are left out, as systemd does."""
+def variables_of(text: str) -> dict[str, str | None]:
+    """The variables of a file; None if releases of systemd read other values, or do not all read the variable.
+
+    Lines that are no assignment are left out, as systemd does.
+    """
+    found = _variables(text, COMMENT)
+    before = _variables(text, CONTINUED_COMMENT) if "\\" in text else found
+    return {name: found.get(name) if found.get(name) == before.get(name) else None for name in found | before}
+
+
+def _variables(text: str, comments: re.Pattern[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     at = 0
     while at < len(text):
         if text[at] in BLANKS:
             at += 1
             continue
-        if (comment := COMMENT.match(text, at)) is not None:
+        if (comment := comments.match(text, at)) is not None:
             at = comment.end()
             continue
         key = KEY.match(text, at)

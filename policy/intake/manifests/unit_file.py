@@ -71,7 +71,7 @@ def settings_of(text: str) -> list[Setting]:
     """The settings of a unit in order; a line that ends in a backslash continues in the next one."""
     found: list[Setting] = []
     section = ""
-    for line in _whole_lines(text.removeprefix(BYTE_ORDER_MARK)):
+    for line in _whole_lines(text):
         if line.startswith("["):
             section = line[1:-1] if line.endswith("]") else section
         elif "=" in line:
@@ -92,12 +92,18 @@ def listed_values(settings: Iterable[tuple[str, str]], name: str) -> list[str]:
 
 
 def _whole_lines(text: str) -> Iterator[str]:
-    """The lines without comments and with those that continue them; an escaped backslash at the end is no such sign."""
+    """The lines without comments and with those that continue them; an escaped backslash at the end is no such sign.
+
+    The first byte order mark at the beginning of a line is dropped.
+    """
     held: list[str] = []
+    mark = BYTE_ORDER_MARK
     for line in LINE_END.split(text, MAX_LINES)[:MAX_LINES]:
         start = line.lstrip(BLANKS)
         if start.startswith(("#", ";")):
             continue
+        if mark and line.startswith(mark):
+            start, mark = line.removeprefix(mark).lstrip(BLANKS), ""
         goes_on = (len(start) - len(start.rstrip("\\"))) % 2 == 1
         held.append(f"{start[:-1]} " if goes_on else start)
         if not goes_on:

@@ -91,11 +91,17 @@ C='a\b'""",
         ("='\nA=2", {"A": "2"}),
         ('A="a/b\n  -tp 2\n  --x"\nB="x\nV=0\ny"', {"A": "a/b\n  -tp 2\n  --x", "B": "x\nV=0\ny"}),
         ('A="0" "1"', {"A": "01"}),
-        ("# c\\\nA=1", {"A": "1"}),
+        ("# c\\\nA=1", {"A": None}),
+        ("A=1\n; c \\\nA=0\nB=2", {"A": None, "B": "2"}),
+        ("# c\\\nA=1\nA=2", {"A": "2"}),
+        ("# c\\\\\nA=1\n#\\", {"A": "1"}),
+        ("# c\\\n\nA=1\n# d\\e\\\r\nB=2", {"A": "1", "B": "2"}),
+        ('# c\\\nA="1\nB=0"\nC=3', {"A": None, "B": None, "C": "3"}),
+        ("\ufeffA=1\nB=2", {"B": "2"}),
         ("", {}),
     ],
 )
-def test_the_variables_of_a_file_are_those_that_systemd_reads(text: str, variables: dict[str, str]) -> None:
+def test_the_variables_of_a_file_are_those_that_systemd_reads(text: str, variables: dict[str, str | None]) -> None:
     assert variables_of(text) == variables
 
 
@@ -105,6 +111,28 @@ def test_a_service_gets_the_variables_of_its_file() -> None:
         "environment_files": {"/x": f"{RUNNER}=\\1\nB='a'b"},
     }
     assert container(document).env == {RUNNER: "1", "B": "ab"}
+
+
+def test_a_service_may_have_a_variable_after_a_comment_that_ends_with_a_backslash() -> None:
+    document = {
+        "unit": f"[Service]\nExecStart=vllm serve a/b\nEnvironment={RUNNER}=1\nEnvironmentFile=/x\n",
+        "environment_files": {"/x": f"# c \\\n{RUNNER}=0"},
+    }
+    assert container(document).env == {RUNNER: None}
+
+
+@pytest.mark.parametrize(
+    ("text", "variables"),
+    [
+        ("[Service]\n\ufeffEnvironment=A=1\nEnvironment=B=2", {"A": "1", "B": "2"}),
+        ("\ufeff[Service]\n\ufeffEnvironment=A=1\nEnvironment=B=2", {"B": "2"}),
+        ("[Service]\n \ufeffEnvironment=A=1\nEnvironment=B=2", {"B": "2"}),
+        ("[Service]\nEnvironment=A=1 \\\n\ufeffB=2\n\ufeffEnvironment=A=3", {"A": "1", "B": "2"}),
+        ("[Service]\n# \ufeff\n\ufeffEnvironment=A=1", {"A": "1"}),
+    ],
+)
+def test_systemd_drops_the_first_byte_order_mark_before_a_line(text: str, variables: dict[str, str]) -> None:
+    assert container({"unit": f"{text}\nExecStart=/usr/bin/vllm serve a/b\n"}).env == variables
 
 
 @pytest.mark.parametrize(
