@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
+from typing import Final
 
 from policy.edits.additions import addition_edits
 from policy.edits.decoded import decoded
+from policy.edits.nodes import LITERAL, WHOLE
 from policy.edits.operations import Operation, Removal, Splice, TextEdit
 from policy.edits.removals import removal_edits
+
+BLANKS: Final = " \t\r\n"
+TO_BREAK: Final = re.compile(r"[ \t]*+[\r\n]")
 
 
 def text_edits(text: str, operation: Operation) -> list[TextEdit] | None:
@@ -25,4 +31,20 @@ def _splice(text: str, splice: Splice) -> list[TextEdit] | None:
     if value is None:
         return None
     new = value.written(splice.text)
-    return None if new is None else [TextEdit(*value.span(splice.start, splice.end), new)]
+    if new is None:
+        return None
+    start, end = value.span(splice.start, splice.end)
+    begin, stop = splice.node.start, splice.node.end
+    if value.style not in {WHOLE, LITERAL} and (
+        (_is_after_break(text, begin, start) and (new or text[end : end + 1])[:1] in BLANKS)
+        or (TO_BREAK.match(text, end, stop) and (new or text[start - 1 : start])[-1:] in BLANKS)
+    ):
+        return None  # YAML drops blanks beside a line break that it folds
+    return [TextEdit(start, end, new)]
+
+
+def _is_after_break(text: str, begin: int, at: int) -> bool:
+    """Whether only blanks are between the last line break and an offset."""
+    while at > begin and text[at - 1] in " \t":
+        at -= 1
+    return at > begin and text[at - 1] in "\r\n"

@@ -103,6 +103,38 @@ def test_a_list_without_its_only_item_is_an_empty_list(text: str, new: str) -> N
     assert (edited(text, edits), yaml.safe_load(new)["k"]) == (new, [])
 
 
+@pytest.mark.parametrize(
+    ("scalar", "start", "end", "text", "is_edited"),
+    [
+        ("'1\n\n  '", 2, 2, " --flag", False),
+        ("'1\n\n  '", 2, 2, "--flag", True),
+        ("'\n  1'", 0, 0, "--flag ", False),
+        ("'\n  1'", 0, 1, "--flag", True),
+        ("'a b\n  c'", 2, 3, "", False),
+        ("'a b\n  c'", 1, 3, "", True),
+        ("'a\n  b\n  c'", 2, 3, "", False),
+        ("'a\n  b c'", 2, 3, "", False),
+        ("'a\n  b c'", 2, 4, "", True),
+        ("a\n  b c", 2, 3, "", False),
+        ('"a\r\n  b"', 2, 3, "b -x", True),
+        ('"a\r\n  b"', 2, 3, "\tb", False),
+        (">\n  a\n  b", 2, 3, " b", False),
+        ("|\n  a\n  b", 2, 3, " b", True),
+    ],
+)
+def test_a_blank_beside_a_line_break_that_is_folded_is_not_written(
+    scalar: str, start: int, end: int, text: str, *, is_edited: bool
+) -> None:
+    document = f"k: {scalar}\n"
+    [root] = documents_of(document, "a.yaml")
+    node = root.children[0].node
+    assert isinstance(node.value, str)
+    edits = text_edits(document, Splice(node, start, end, text))
+    assert (edits is not None) == is_edited
+    if edits is not None:
+        assert yaml.safe_load(edited(document, edits))["k"] == node.value[:start] + text + node.value[end:]
+
+
 @settings(max_examples=100, deadline=None)
 @given(texts(), st.data())
 def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.DataObject) -> None:
