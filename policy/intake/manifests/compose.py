@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.image_words import has_vllm
+from policy.intake.command.parse_result import COMPOSE_MARK
 from policy.intake.command.programs import VLLM
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, Installation
@@ -113,7 +114,7 @@ def _draft(service: ComposeService) -> EngineDraft:
         _read_environment(environment, draft)
     draft.hardware += _hardware_signs(service)
     draft.label_version = labelled_version(each.value for name in LABELS for each in service.each(name))
-    draft.mounts = Mounts(path for layer in service.layers for path in _mount_paths(layer, draft))
+    draft.mounts = Mounts.partly_known(path for layer in service.layers for path in _mount_paths(layer, draft))
     _add_mounts_from(service, draft)
     folder = service.nearest("working_dir").value
     draft.folder = _substitute(folder, draft) if isinstance(folder, str) else ""
@@ -245,10 +246,21 @@ def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, .
         short = [_substitute(mount, draft) for mount in mounts if isinstance(mount, str)]
         folder = MOUNT_FOLDERS.get(name, "")
         paths += [folder + mount if folder else _target(mount) for mount in short]
-        paths += [posixpath.join(folder, _substitute(path, draft)) for path in mount_paths(mounts, "target")]
+        targets = [_substitute(path, draft) for path in mount_paths(mounts, "target")]
+        paths += [path if _is_unknown(path) else _with_type(path, posixpath.join(folder, path)) for path in targets]
     if fields == MOUNTING:
         paths += [_substitute(path, draft) for path in mount_paths(_watched(service), "target")]
-    return [path for path in paths if path.startswith("/")]
+    return [path for path in paths if path.startswith("/") or _is_unknown(path)]
+
+
+def _is_unknown(path: str) -> bool:
+    """Whether nothing is known of a path, which may be absolute."""
+    return type(path) is Unknown and path.startswith("$")
+
+
+def _with_type(text: str, made: str) -> str:
+    """What is ``made`` of a text, an `Unknown` if the text is one."""
+    return Unknown(made) if type(text) is Unknown else made
 
 
 def _watched(service: ManifestNode) -> object:
@@ -278,7 +290,9 @@ def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
                 draft.mounts.hidden = draft.mounts.hidden or item
                 continue
             seen.add(name)
-            draft.mounts |= Mounts(path for layer in other.layers for path in _mount_paths(layer, draft, VOLUMES))
+            draft.mounts |= Mounts.partly_known(
+                path for layer in other.layers for path in _mount_paths(layer, draft, VOLUMES)
+            )
             if not other.is_complete:
                 draft.mounts.hidden = draft.mounts.hidden or item
             pending.append(other)
@@ -292,18 +306,21 @@ def _items(node: ManifestNode) -> list[str]:
 
 def _target(mount: str) -> str:
     """The mount point of a mount in the short form: `SOURCE:TARGET:MODE`, or `TARGET` alone."""
-    source, *others = mount.split(":")
-    return next((part for part in others if part.startswith("/")), source)
+    source, *others = (_with_type(mount, part) for part in mount.split(":"))
+    return next((part for part in others if part.startswith("/") or _is_unknown(part)), source)
 
 
 def _substitute(text: str, draft: EngineDraft) -> str:
-    """A text with its variables substituted, without notes; as written if Compose rejects it."""
+    """A text with its variables substituted, without notes; as written if Compose rejects it.
+
+    It is an `Unknown` with its references if a value is not known.
+    """
     try:
         found = interpolate(text)
     except InterpolationError:
         return text
     draft.secrets |= found.secrets
-    return found.text
+    return Unknown(found.text.replace(COMPOSE_MARK, "}")) if found.unknown else found.text
 
 
 def _interpolate(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:

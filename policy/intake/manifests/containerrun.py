@@ -20,7 +20,7 @@ from policy.intake.manifests.hardware import device_signs, reserved_signs, runti
 from policy.intake.manifests.hooks import read_hook
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.images import is_placeholder
-from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.mounts import HOMES, Mounts, known_folder
 from policy.messages import QUOTED, quoted
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ TMPFS: Final = "--tmpfs"
 MOUNTING: Final = VOLUMES | {TMPFS, "--mount"}
 OTHERS_VOLUMES: Final = frozenset({"--volumes-from", "--pod"})
 """The options by which a container has the volumes of others: for Podman, those of its pod."""
-UNKNOWN_PART: Final = frozenset("$`")
-HOMES: Final = ("$HOME", "${HOME}")
+UNKNOWN_PART: Final = frozenset("$`%")
 HOME: Final = "--home"
 """The option of Apptainer that mounts a folder as the home of the container's user."""
 FOLDERS: Final = frozenset({"-w", "--workdir"})
@@ -178,7 +177,7 @@ def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | N
             _add_secret(draft, text, mounts)
         elif name in MOUNTING:
             points = _mount_points(name, text)
-            mounts += points
+            mounts += [known_folder(Unknown(point) if type(value) is Unknown else point) for point in points]
             if type(value) is Unknown and _is_hidden(text, points):
                 hidden = hidden or text
         elif name in OTHERS_VOLUMES:
@@ -187,7 +186,7 @@ def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | N
             folder = None if type(value) is Unknown else text.rpartition(":")[2]
             draft.env["HOME"] = folder
             mounts.append(folder or "~")
-    draft.mounts = Mounts(mounts)
+    draft.mounts = Mounts(filter(None, mounts))
     draft.mounts.hidden = hidden
 
 

@@ -417,7 +417,8 @@ class EngineDraft:
         folder = ""
         for each in (self.folder, *(() if self.server is None else self.server.folders)):
             is_unknown = type(each) is Unknown or each == "-" or not UNKNOWN_FOLDER.isdisjoint(each)
-            if each.startswith(("~", "$HOME", "${HOME}")):
+            is_stated = each is self.folder and type(each) is Unknown  # by the shell that starts the container
+            if each.startswith(("~", "$HOME", "${HOME}")) and not is_stated:
                 folder = ""
             elif is_unknown or len(folder) + len(each) > MAX_FOLDER:
                 folder = ANYWHERE

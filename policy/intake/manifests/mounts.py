@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.command.code_variables import LOCATIONS, assigned
 from policy.intake.command.paths import ANYWHERE, from_root
 from policy.intake.command.programs import PYTHON
+from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
 
@@ -59,6 +60,21 @@ The home of a user without a name is `/`.
 """
 
 
+REFERENCE: Final = re.compile(r"[$`%]")
+"""Matches the beginning of a part that is not known, in a path that is not: an expansion, or systemd's specifier."""
+HOMES: Final = ("$HOME", "${HOME")
+"""The beginnings of a path in the home of who starts a container, where no image has programs."""
+
+
+def known_folder(path: str) -> str:
+    """A path, or the last folder that is known of it; empty if none is. That of a home is its beginning."""
+    found = REFERENCE.search(path) if type(path) is Unknown else None
+    if found is None or path.startswith(HOMES):
+        return path
+    head, slash, _ = path[: found.start()].rpartition("/")
+    return head or slash
+
+
 def absolute(path: str) -> str:
     """The absolute path of a mount; Kubernetes resolves a relative one against the root."""
     return from_root(normpath("/" + path.lstrip("/")))
@@ -76,6 +92,14 @@ class Mounts:
         """The mount points that were added where one was already."""
         self.hidden = ""
         """What has further mounts, which the manifest does not show; empty if nothing has."""
+
+    @staticmethod
+    def partly_known(paths: Iterable[str]) -> Mounts:
+        """The mounts at paths, some of which are an `Unknown`: such a one may be anywhere below its known folder."""
+        paths = [*filter(None, paths)]
+        mounts = Mounts(filter(None, map(known_folder, paths)))
+        mounts.hidden = next((path for path in paths if not known_folder(path)), "")
+        return mounts
 
     def __or__(self, other: Mounts) -> Mounts:
         """The union of two."""

@@ -74,13 +74,15 @@ def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
     if any(item.get("Envvars").value is True for item in task.get("Templates").items()):
         draft.has_hidden_variables = True
         draft.note("`Templates` set variables that the job does not show")
-    draft.folder = config.get("work_dir").text() or ""
+    folder = config.get("work_dir").text() or ""
+    draft.folder = Unknown(folder) if REFERENCE in folder else folder
     mounts = [text.split(":")[1:2] for item in config.get("volumes").items() if (text := item.text())]
     targets = [item.get("target").text() for field in ("mounts", "mount") for item in config.get(field).items()]
     volumes = [item.get("Destination").text() for item in task.get("VolumeMounts").items()]
     memory = [(item.text() or "").partition(":")[0] for item in config.get("tmpfs").items()]
     folders = FOLDERS if driver in IMAGE_DRIVERS else ()
-    draft.mounts = Mounts([path for path in (*folders, *chain(*mounts), *targets, *volumes, *memory) if path])
+    paths = [path for path in (*chain(*mounts), *targets, *volumes, *memory) if path]
+    draft.mounts = Mounts.partly_known([*folders, *(Unknown(path) if REFERENCE in path else path for path in paths)])
     devices = [item.get("Name").value for item in task.get("Resources", "Devices").items()]
     draft.hardware += [
         *accelerator_signs(devices, "Resources.Devices"),

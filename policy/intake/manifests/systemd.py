@@ -165,7 +165,9 @@ def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str
         shared.has_hidden_variables = True
         shared.note(f"`{PAM}` may set variables that the unit does not show")
     folders = [value for key, value in settings if key == "WorkingDirectory"]
-    shared.folder = folders[-1].lstrip("-") if folders else ""
+    folder = folders[-1].lstrip("-") if folders else ""
+    known = _without_specifiers(folder)
+    shared.folder = Unknown(folder) if known is None else known
     shared.mounts = unit_mounts(settings)
     return shared
 
@@ -175,7 +177,7 @@ def _read_container(
 ) -> None:
     """Read the engine of a container of Podman's; ``shared`` has what its service gets."""
     last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
-    words = ["podman", "run"]
+    words: list[str] = []
     for key, option in TEXTS.items():
         words += [option, last[key]] if last.get(key) else []
     words += ["--env-host"] if last.get("EnvironmentHost", "").lower() in TRUE else []
@@ -188,8 +190,7 @@ def _read_container(
     arguments = podman_words(dict(settings).get("Exec", ""))
     doubts += _refusals("Exec", arguments)
     image = last.get("Image", "")
-    expanded = _expanded_words(shared, arguments.words)
-    run = container_run([*words, image, *expanded])
+    run = container_run(["podman", "run", *_expanded_words(shared, [*words, image, *arguments.words])])
     if run is not None and run.words and image:
         read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts, problem, named=named)
 

@@ -979,6 +979,96 @@ def test_a_mount_at_an_unknown_path_may_have_another_vllm(ask: Asking, options: 
     assert HIDDEN.format(shown) + "that runs" in found
 
 
+PARTLY_KNOWN: list[tuple[str, str]] = [
+    ("/usr/{}", "/usr"),
+    ("/usr/local/bin{}", "/usr/local"),
+    ("/{}", "/"),
+    ("/opt/{}/x", "/opt"),
+    ("/models/{}", ""),
+    ("/data/x{}y/z", ""),
+]
+
+
+@pytest.mark.parametrize(("target", "shown"), PARTLY_KNOWN)
+def test_a_mount_at_a_path_that_is_partly_known_may_be_anywhere_below_what_is_known(
+    ask: Asking, target: str, shown: str
+) -> None:
+    expected = mount_warning(shown) if shown else []
+    path = target.format("$D")
+    for option in (f'-v "/h:{path}"', f'--mount "type=bind,src=/h,dst={path}"', f'--tmpfs "{path}"'):
+        assert warnings(ask, {"script": f"docker run {option} {IMAGE} dense"}) == expected
+    path = target.format("${D}")
+    for volume in (f"/h:{path}", f"/h:{path}:ro", {"type": "bind", "source": "/h", "target": path}):
+        assert warnings(ask, compose(volumes=[volume])) == expected
+    assert warnings(ask, compose(tmpfs=path)) == expected
+    for field in ({"volumes": [f"/h:{path}"]}, {"mounts": [{"target": path}]}, {"tmpfs": [path]}):
+        assert [each for each in warnings(ask, nomad(**field)) if "mount" in each] == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"volumes": ["/h:${D}"]}, "${D}"),
+        ({"volumes": ["${M}"]}, "${M}"),
+        ({"volumes": ["/h:${D:-${E}}/bin:ro"]}, "${E}/bin"),
+        ({"volumes": [{"type": "bind", "source": "/h", "target": "${D}"}]}, "${D}"),
+        ({"tmpfs": "${D}"}, "${D}"),
+        ({"tmpfs": ["${D}/a"]}, "${D}/a"),
+        ({"configs": [{"source": "a", "target": "${D}"}]}, "${D}"),
+        ({"secrets": [{"source": "a", "target": "${D}"}]}, "${D}"),
+        ({"develop": {"watch": [{"action": "sync", "path": ".", "target": "${D}"}]}}, "${D}"),
+    ],
+)
+def test_a_mount_of_compose_at_an_unknown_path_may_have_another_vllm(
+    ask: Asking, fields: dict[str, Any], shown: str
+) -> None:
+    assert warnings(ask, compose(**fields)) == [HIDDEN.format(shown) + "that runs"]
+    services = compose(volumes_from=["b"])["services"]
+    expected = [HIDDEN.format(shown) + "that runs"] if "volumes" in fields else []
+    assert warnings(ask, {"services": {**services, "b": {"image": "a", **fields}}}) == expected
+
+
+@pytest.mark.parametrize("target", ["${D}", "${D}/bin"])
+def test_a_volume_of_nomad_at_an_unknown_path_may_have_another_vllm(ask: Asking, target: str) -> None:
+    for field in ({"volumes": [f"/h:{target}"]}, {"mounts": [{"target": target}]}):
+        assert HIDDEN.format(target) + "that runs" in warnings(ask, nomad(**field))
+
+
+@pytest.mark.parametrize(
+    "volume", ["/h:${HOME}/x", "${HOME}/.cache:/root/.cache", "${H}:/a", "${H}/x:/models:ro", "${H:-/h:/a}"]
+)
+def test_the_source_of_a_volume_of_compose_may_be_unknown(ask: Asking, volume: str) -> None:
+    assert warnings(ask, compose(volumes=[volume])) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "folder"),
+    [
+        ('-w "$W"', True),
+        ('--workdir "/a/$W"', True),
+        ('-w "$(pwd)"', True),
+        ('-w "$HOME"', True),
+        ('-w "${HOME}/x"', True),
+        ("-w /other", False),
+        ("", False),
+    ],
+)
+def test_a_model_in_an_unknown_working_folder_may_be_on_any_mount(ask: Asking, options: str, *, folder: bool) -> None:
+    script = {"script": f"docker run -v /h:/data {options} {IMAGE} {MODEL}"}
+    assert model_warnings(ask, script) == (folder_warning("/data") if folder else [])
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_warned"), [("${W}", True), ("/a/${W}", True), ("$W/x", True), ("${HOME}", True), ("/other", False)]
+)
+def test_the_working_folder_of_compose_and_nomad_may_be_unknown(ask: Asking, folder: str, *, is_warned: bool) -> None:
+    expected = folder_warning("/data") if is_warned else []
+    assert model_warnings(ask, compose(command=[MODEL], working_dir=folder, volumes=["/h:/data"])) == expected
+    if folder.count("{"):
+        document = nomad(args=[MODEL], work_dir=folder, volumes=["/h:/data"])
+        assert bool(model_warnings(ask, document)) == is_warned
+
+
 @pytest.mark.parametrize("options", ['-v "$H:/a"', '--mount "type=bind,src=$H,dst=/a"', '-v "$H/x:/models:ro"'])
 def test_the_source_of_a_mount_may_be_unknown(ask: Asking, options: str) -> None:
     assert warnings(ask, {"script": f"docker run {options} {IMAGE} dense"}) == []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from shipped_images import read_manifest
 
+from policy.intake.command.paths import ANYWHERE
 from policy.intake.manifests.environment_file import variables_of
 from policy.intake.manifests.unit_file import assigned_words, command_words, podman_words, settings_of, value_words
 
@@ -133,6 +134,35 @@ def test_a_service_may_have_a_variable_after_a_comment_that_ends_with_a_backslas
 )
 def test_systemd_drops_the_first_byte_order_mark_before_a_line(text: str, variables: dict[str, str]) -> None:
     assert container({"unit": f"{text}\nExecStart=/usr/bin/vllm serve a/b\n"}).env == variables
+
+
+@pytest.mark.parametrize(
+    ("setting", "found"),
+    [
+        ("Environment=A=%i", {"A": None}),
+        ("Environment=A=%%i", {"A": "%i"}),
+        ("Environment=A=${B}", {"A": "x"}),
+        ("PodmanArgs=-e A=%H", {"A": None}),
+        ("Environment=%i=1", {}),
+    ],
+)
+def test_systemd_replaces_specifiers_and_variables_in_what_podman_gets(
+    setting: str, found: dict[str, str | None]
+) -> None:
+    engine = unit(f"{setting}\n[Service]\nEnvironment=B=x")
+    assert (engine.env, engine.has_hidden_variables) == (found, not found)
+
+
+@pytest.mark.parametrize("folder", ["%h/x", "%S", "/a/%i"])
+def test_the_working_folder_of_a_unit_may_be_unknown(folder: str) -> None:
+    service = {"unit": f"[Service]\nWorkingDirectory={folder}\nExecStart=/usr/bin/vllm serve a/b"}
+    assert [each.folder for each in (unit(f"WorkingDir={folder}"), container(service))] == [ANYWHERE] * 2
+
+
+@pytest.mark.parametrize("target", ["%h/x", "/usr/%i"])
+def test_a_volume_of_podman_at_an_unknown_path_may_have_another_vllm(target: str) -> None:
+    assert unit(f"Volume=/h:{target}").installation is not None
+    assert unit("Volume=%h/x:/models:ro").installation is None
 
 
 @pytest.mark.parametrize(
