@@ -1190,6 +1190,43 @@ RAY: Final[dict[str, Family]] = {
         {"command": ["vllm", "serve", *["$(A)"] * (size // 16)], "env": [{"name": "A", "value": "x " * (size // 4)}]},
         100,
     ),
+    "a script before Ray in each group": lambda size: _ray_service(
+        {"command": ["export A=1; cd /a; cp -r /x /b; pip install a; " * (size // 100)]}, size // 2
+    ),
+    "a script before Ray and engines": lambda size: json.dumps(
+        _custom(
+            "RayService",
+            {
+                "serveConfigV2": json.dumps(
+                    {"llm_configs": [{"model_loading_config": {"model_id": NAME}}] * (size // 120)}
+                ),
+                "rayClusterConfig": {"headGroupSpec": _group(command=["echo a; cp -r /x /b; " * (size // 50)])},
+            },
+            "ray.io/v1",
+        )
+    ).encode(),
+    "a script before a job": lambda size: json.dumps(
+        _custom(
+            "RayJob",
+            {
+                "entrypoint": "vllm serve m",
+                "rayClusterSpec": {"headGroupSpec": _group(command=["export A=1; cp -r /x /b; " * (size // 25)])},
+            },
+            "ray.io/v1",
+        )
+    ).encode(),
+    "options of Ray": lambda size: json.dumps(
+        _custom(
+            "RayJob",
+            {
+                "entrypoint": "vllm serve m",
+                "rayClusterSpec": {
+                    "headGroupSpec": {**_group(x=1), "rayStartParams": {f"a{n}": "$;" for n in range(size // 16)}}
+                },
+            },
+            "ray.io/v1",
+        )
+    ).encode(),
     "an entrypoint that is submitted": lambda size: json.dumps(
         _custom("RayJob", {"entrypoint": "echo " + repeated("'\\\"a b' ", size)}, "ray.io/v1")
     ).encode(),

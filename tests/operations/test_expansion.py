@@ -140,6 +140,28 @@ def test_all_containers_of_a_review_share_the_limit_and_none_goes_unnoticed() ->
     assert EXHAUSTED in answer["response"]["status"]["message"]
 
 
+@pytest.mark.parametrize("kind", ["RayJob", "RayService"])
+def test_the_commands_that_start_ray_share_the_limit_and_none_goes_unnoticed(kind: str) -> None:
+    groups = [
+        {"template": {"spec": {"containers": [{"name": "a", "image": IMAGE, "command": [script]}]}}}
+        for script in [f"export A=1; {DOUBLING}"] * 100
+    ]
+    cluster = {"headGroupSpec": groups[0], "workerGroupSpecs": groups[1:]}
+    config = {"llm_configs": [{"model_loading_config": {"model_id": MODEL}}]}
+    spec: dict[str, Any] = {"serveConfigV2": json.dumps(config), "rayClusterConfig": cluster}
+    if kind == "RayJob":
+        spec = {"entrypoint": SERVE, "rayClusterSpec": cluster}
+    metadata = {"name": "x", "annotations": {"runner-policy/model-configs": json.dumps(CONFIGS)}}
+    document = review({"apiVersion": "ray.io/v1", "kind": kind, "metadata": metadata, "spec": spec})
+    document["request"]["kind"] = {"group": "ray.io", "version": "v1", "kind": kind}
+    found, answer = run(JobKind.VALIDATE, document, fail="closed")
+    assert (found.review, answer["response"]["allowed"]) == ("denied", False)
+    shown = answer["response"]["status"]["message"]
+    assert "in the command that starts Ray: " in shown or EXHAUSTED in shown
+    plain = json.loads(json.dumps(document).replace("vllm/vllm-openai:v0.33.0", "vllm/vllm-openai:v0.24.0"))
+    assert run(JobKind.VALIDATE, plain)[0].review == "undecided"
+
+
 def test_all_items_of_a_batch_and_engines_of_a_manifest_share_the_limit() -> None:
     items = [{"deployment": {"args": ["sh", "-c", DOUBLING], "model_configs": {}}}] * 100
     details = [item["errors"][0]["message"] for item in run(JobKind.BATCH, {"items": items})[1]["items"]]

@@ -145,6 +145,8 @@ class _ProgramWalk(Struct):
                 return self._python()
             if program in NESTED:
                 return self._nested(program)
+            if self.context.job is not None and program == "ray" and self.words[at + 1 : at + 2] == ["start"]:
+                return ServerCommand(self.context.job.words, [], self.own, serve=True, warnings=[], doubts=[])
             if program in OTHER_SCRIPTS:
                 return None
             if program in RENAMING_COMMANDS and any(VLLM.search(each) for each in self.words[at + 1 :]):

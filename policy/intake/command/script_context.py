@@ -8,24 +8,38 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from policy.intake.command.expansion import ExpansionBudget  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001  # as above
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 
 Variables: TypeAlias = Mapping[str, str | None]
 
 
+class RayJob(Struct, gc=False):
+    """What Ray starts later, any number of servers.
+
+    ``words`` identify it, as the arguments of the server that stands for it. ``files`` has what the commands of each
+    script may change before it, with the working folder of each.
+    """
+
+    words: list[str] = []
+    files: list[tuple[ReplacedFiles, str]] = []
+
+
 class ScriptContext(Struct, frozen=True, gc=False):
     """The context of a command. ``depth`` counts the enclosing scripts, which share the ``budget``.
 
-    ``has_hidden_variables``: whether the command may get variables whose names are unknown, as from a Secret.
+    ``has_hidden_variables``: whether the command may get variables whose names are unknown, as from a Secret. ``job``
+    stands for what Ray starts later, so that `ray start` counts as a server; None if no such server is meant.
     """
 
     budget: ExpansionBudget
     has_hidden_variables: bool = False
     depth: int = 0
+    job: RayJob | None = None
 
     def inner(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""
-        return ScriptContext(self.budget, self.has_hidden_variables, self.depth + 1)
+        return ScriptContext(self.budget, self.has_hidden_variables, self.depth + 1, self.job)
 
 
 FindServer: TypeAlias = Callable[

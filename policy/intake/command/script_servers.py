@@ -23,9 +23,11 @@ from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.command.script_commands import Command
-    from policy.intake.command.script_context import FindServer, ScriptContext, Variables
+    from policy.intake.command.script_context import FindServer, RayJob, ScriptContext, Variables
     from policy.intake.command_line import Installation
 
+BLOCKS: Final = "--block"
+"""The option with which `ray start` runs until Ray ends."""
 CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
 
 
@@ -56,9 +58,9 @@ class _CommandsBefore(Struct):
     """What the first command that may replace Triton before the first server does to it; None before that server."""
     unread: list[Command] = []
 
-    def read(self) -> None:
-        """Read the commands up to here."""
-        if self.triton is None:
+    def read(self, *, is_after: bool = False) -> None:
+        """Read the commands up to here; ``is_after``: whether Triton counts although the first server has started."""
+        if self.triton is None or (is_after and not self.triton):
             self.triton = next(filter(None, (replaced_triton(command.words) for command in self.unread)), [])
         for command in self.unread:
             if command.words[0].rpartition("/")[2] in FOLDER_CHANGING:
@@ -109,7 +111,9 @@ def server_in_script(
             found = replace(
                 found, folders=(*folders, *found.folders), doubts=[*found.doubts, *files.other_models(found)]
             )
-            may_be_later = runs_image_s and (command.is_repeated or command.is_background)
+            if context.job is not None:
+                context.job.files.append((files, files.folder))
+            may_be_later = runs_image_s and _may_come_before_others(command, context.job)
             runs.append((found, installations.number if may_be_later else None))
             doubts += [command.doubt] if command.doubt else []
             continue
@@ -118,18 +122,32 @@ def server_in_script(
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         before.unread.append(command)
-    runs = [run for run in runs if not only_shows_help(run[0])] or runs[:1]
+    runs = _counted(runs, context.job)
     if not runs:
         return unread
     first, number = runs[0]
     context.budget.copy(len(first.env))
     installation = first.installation
     if number is not None:  # in a loop, a function or the background: also after it
-        before.read()
+        before.read(is_after=context.job is not None)
         is_later = installations.number > number
         installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
     first = replace(first, set_at=dict.fromkeys(first.env, place), installation=installation)
     return _with_doubts(first, [found for found, _ in runs], [*(before.triton or []), *doubts[:1]], unread)
+
+
+def _may_come_before_others(command: Command, job: RayJob | None) -> bool:
+    """Whether commands after one that starts a server, or Ray with a later ``job``, may run before that has started."""
+    return command.is_repeated or command.is_background or (job is not None and BLOCKS not in command.words)
+
+
+def _counted(
+    runs: list[tuple[ServerCommand, int | None]], job: RayJob | None
+) -> list[tuple[ServerCommand, int | None]]:
+    """The servers of a script that count: those of Ray if it starts a ``job``, and no help if there are others."""
+    if job is not None:
+        runs = [run for run in runs if run[0].words is job.words] or runs
+    return [run for run in runs if not only_shows_help(run[0])] or runs[:1]
 
 
 def _changed(installation: Installation | None, changed: Installation | None) -> Installation | None:

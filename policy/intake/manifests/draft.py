@@ -410,12 +410,16 @@ class EngineDraft:
         return effects.installations
 
     def _working_folder(self) -> str:
-        """The folder in which the server starts: `ANYWHERE` if it is not known.
+        """The folder in which the server starts."""
+        return self.entered(() if self.server is None else self.server.folders)
+
+    def entered(self, folders: Iterable[str]) -> str:
+        """The folder after a command changes to others, from the container's on: `ANYWHERE` if it is not known.
 
         It is relative to the image's if nothing states it, and empty if it may be the home of the image's user.
         """
         folder = ""
-        for each in (self.folder, *(() if self.server is None else self.server.folders)):
+        for each in (self.folder, *folders):
             is_unknown = type(each) is Unknown or each == "-" or not UNKNOWN_FOLDER.isdisjoint(each)
             is_stated = each is self.folder and type(each) is Unknown  # by the shell that starts the container
             if each.startswith(("~", "$HOME", "${HOME}")) and not is_stated:

@@ -23,6 +23,16 @@ from policy.intake.manifests.pods import (
     read_pod,
     read_pod_container,
 )
+from policy.intake.manifests.ray_commands import (
+    BASH,
+    OVERWRITES_COMMAND,
+    STARTS_RAY,
+    joined,
+    ray_options,
+    ray_script,
+    read_effects,
+    started,
+)
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
@@ -32,16 +42,7 @@ if TYPE_CHECKING:
 
     from policy.intake.manifests.reading import ManifestNode
 
-OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
-STARTS_RAY: Final = "ray start"
-"""A command in which this text stands is left as it is."""
 ADDED: Final = "added by KubeRay"
-BASH: Final = ("/bin/bash", "-c", "--")
-"""The shell that runs a container's command before Ray.
-
-Newer releases of KubeRay use `-lc`. The start-up files of Ray's images are assumed to set none of vLLM's variables.
-"""
-THEN_RAY: Final = " && ulimit -n 65536; ray start"
 PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 """Matches a word that a shell does not change."""
 PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
@@ -54,6 +55,7 @@ STARTS_OTHERWISE: Final = (
     "KubeRay joins the words of the command with blanks, and what a shell makes of them is not vLLM's server; "
     f'set the annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
 )
+OPTIONS: Final = "rayStartParams"
 ENTRYPOINT: Final = "entrypoint"
 HTTP_MODE: Final = "HTTPMode"
 """The mode of a RayJob in which the operator sends the command to Ray."""
@@ -76,7 +78,7 @@ SUBMITS_OTHERWISE: Final = (
 RESOURCES: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResources")
 """The fields of a RayJob with which Ray starts its command on any node that has these resources, not on the head."""
 NOTHING: Final = (None, 0, "", "0")
-DECIDING: Final = ("image", "env", "envFrom", "volumeMounts", "workingDir")
+DECIDING: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts", "workingDir", "lifecycle")
 """The fields of a container that its command is decided by."""
 
 SET: Final[dict[str, str | None]] = dict.fromkeys(
@@ -119,18 +121,21 @@ def read_job(document: ManifestNode) -> None:
     entrypoint = spec.get("entrypoint")
     text = entrypoint.text()
     if text:
-        _read_entrypoint(entrypoint, text, spec, cluster)
+        _read_entrypoint(entrypoint, text, document)
     read_pod(spec.get("submitterPodTemplate", "spec"), by_image=False)
     read_ray_containers(document, cluster)
     ignore_without_engine(document, cluster, count)
 
 
-def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cluster: ManifestNode) -> None:
+def _read_entrypoint(entrypoint: ManifestNode, text: str, document: ManifestNode) -> None:
     """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables."""
+    spec, cluster = document.get("spec"), document.get("spec", "rayClusterSpec")
     pod = cluster.get("headGroupSpec", "template", "spec")
     head = next(iter(pod.get("containers").items()), None)
     is_elsewhere = head is None or bool(spec.get("clusterSelector").value)
     draft = EngineDraft(entrypoint) if head is None else _read_first(head, pod)
+    is_kept = keeps_command(document) or keeps_command(cluster.get("headGroupSpec", "template"))
+    start = started(draft, ray_options(cluster.get("headGroupSpec")), is_kept=is_kept)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
     draft.add(ENTRYPOINT, "sh", "-c", text)
     content = spec.get("runtimeEnvYAML").yaml()
@@ -155,7 +160,8 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, cl
         starts = draft.starts_vllm(by_image=False)
     if starts:
         draft.doubts += [*environment.doubts, *([doubt] if doubt else [])]
-        draft.finish(environment.installed)
+        before = [] if environment.image is not None else read_effects(draft, start)
+        draft.finish([*before, *environment.installed])
 
 
 def _read_first(container: ManifestNode, pod: ManifestNode) -> EngineDraft:
@@ -215,17 +221,20 @@ def read_ray_containers(document: ManifestNode, cluster: ManifestNode) -> None:
     The operator makes a script of the command of the first container of a pod, unless an annotation or the command
     itself prevents it. It does not change the others.
     """
-    keeps_command = _keeps_command(document)
+    is_kept_everywhere = keeps_command(document)
     with unread_fields(("Ray cluster", cluster)):
-        for group in _ray_groups(cluster):
+        for group in ray_groups(cluster):
             pod = group.get("template", "spec")
-            is_kept = keeps_command or _keeps_command(group.get("template"))
+            is_kept = is_kept_everywhere or keeps_command(group.get("template"))
             with unread_fields(("Ray group", group)):
-                _read_group(pod, is_kept=is_kept)
+                _read_group(pod, ray_options(group), is_kept=is_kept)
 
 
-def _read_group(pod: ManifestNode, *, is_kept: bool) -> None:
-    """Read the containers of a group's pod; Ray runs in the first one. ``is_kept``: with the command as it is."""
+def _read_group(pod: ManifestNode, options: str, *, is_kept: bool) -> None:
+    """Read the containers of a group's pod; Ray runs in the first one.
+
+    ``options`` has those of `ray start`, if they matter. ``is_kept``: whether its command is kept as it is.
+    """
     for container in pod_containers(pod):
         is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
         if is_ray and is_kept:
@@ -233,26 +242,26 @@ def _read_group(pod: ManifestNode, *, is_kept: bool) -> None:
             if draft.starts_vllm():
                 draft.finish()
         elif is_ray:
-            _read_ray_container(container, pod)
+            _read_ray_container(container, pod, options)
         else:
             read_pod_container(container, pod)
     read_passing_containers(pod)
 
 
-def _read_ray_container(container: ManifestNode, pod: ManifestNode) -> None:
+def _read_ray_container(container: ManifestNode, pod: ManifestNode, options: str) -> None:
     """Read the container in which the operator starts Ray, after the container's own command if it has one.
 
     The command and its arguments, joined with blanks, are then a script. If a shell makes the same words of it, the
     words count as they are written. An engine that only starts as it is written counts too, with a doubt.
     """
     draft = _read_first(container, pod)
-    script = "".join(f" {word} " for word in draft.words)
+    script = joined(draft.words)
     if STARTS_RAY in script:
         if draft.starts_vllm():
             draft.finish()
         return
-    if draft.words and not _is_plain(draft):
-        _join(draft, script)
+    if options or (draft.words and not _is_plain(draft)):
+        _join(draft, ray_script(draft.words, options))
     if draft.starts_vllm(by_image=False):
         draft.finish()
 
@@ -275,8 +284,8 @@ def _join(draft: EngineDraft, script: str) -> None:
     """
     written = draft.words, draft.places, draft.has_command
     is_started = draft.starts_vllm(by_image=False) and draft.server is not None
-    list_of = draft.places[0].partition("[")[0]
-    draft.words, draft.places = [*BASH, script + THEN_RAY], [ADDED] * len(BASH) + [list_of]
+    list_of = draft.places[0].partition("[")[0] if draft.places else OPTIONS
+    draft.words, draft.places = [*BASH, script], [ADDED] * len(BASH) + [list_of]
     draft.has_command, draft.server, draft.problem = True, None, ""
     is_joined = draft.starts_vllm(by_image=False) and draft.server is not None
     if is_started and (TEMPLATE in script or not is_joined):
@@ -284,7 +293,7 @@ def _join(draft: EngineDraft, script: str) -> None:
     draft.doubts.append(JOINED if is_joined else STARTS_OTHERWISE)
 
 
-def _keeps_command(node: ManifestNode) -> bool:
+def keeps_command(node: ManifestNode) -> bool:
     """Whether an object's or a template's annotation leaves the command of Ray's container as it is."""
     value = node.get("metadata", "annotations").get(OVERWRITES_COMMAND).value
     return isinstance(value, str) and value.lower() == "true"
@@ -292,10 +301,11 @@ def _keeps_command(node: ManifestNode) -> bool:
 
 def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:
     """The pods of a Ray cluster: the head's, then each worker group's."""
-    for group in _ray_groups(cluster):
+    for group in ray_groups(cluster):
         yield group.get("template", "spec")
 
 
-def _ray_groups(cluster: ManifestNode) -> Iterator[ManifestNode]:
+def ray_groups(cluster: ManifestNode) -> Iterator[ManifestNode]:
+    """The groups of a Ray cluster, each with a template: the head's, then the workers'."""
     yield cluster.get("headGroupSpec")
     yield from cluster.get("workerGroupSpecs").items()

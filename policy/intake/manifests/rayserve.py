@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
+from policy.intake.command.earlier_scripts import CommandBeside  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command.installation import as_uncertain
+from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.ray_start import RayStart  # noqa: TC001  # as above
 from policy.intake.command_line import (
     Container,
     HardwareSign,  # msgspec reads the annotations
@@ -22,7 +26,13 @@ from policy.intake.manifests.hardware import MAX_SIGNS, accelerator_signs
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container
-from policy.intake.manifests.raycluster import ignore_without_engine, ray_pods, read_ray_containers
+from policy.intake.manifests.ray_commands import ray_options, read_effects, started
+from policy.intake.manifests.raycluster import (
+    ignore_without_engine,
+    keeps_command,
+    ray_groups,
+    read_ray_containers,
+)
 from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
@@ -46,6 +56,12 @@ class RayContainers(Struct, frozen=True):
     notes: list[str] = []
     mounts: Mounts = field(default_factory=Mounts)
     hardware: list[HardwareSign] = []
+    folder: str = ""
+    count: int = 0
+    starts: list[RayStart] = []
+    """What the commands mean that start Ray in those of the containers that have one."""
+    beside: list[CommandBeside] = []
+    secrets: frozenset[str] = frozenset()
 
 
 def is_config(document: ManifestNode) -> bool:
@@ -68,7 +84,9 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
                 continue
             shared = (application.get(name).value for name in ("runtime_env", "deployments"))
-            if config.is_object() and config.reader.may_copy_values(config, known.env, *shared):
+            hooks = [[*each.words] for each in known.beside]
+            starts = [start.doubts for start in known.starts]
+            if config.is_object() and config.reader.may_copy_values(config, known.env, *shared, hooks, starts):
                 _read_llm(config, application, known)
     if len(document.reader.containers) == count:
         _add_python_applications(document, [application for application, _ in applications if application.is_object()])
@@ -115,14 +133,22 @@ def read_service(document: ManifestNode) -> None:
 def _read_serve_config(document: ManifestNode) -> None:
     config = document.get("spec", "serveConfigV2").yaml()
     if config is not None:
-        read_config(config, _ray_containers(document.get("spec", "rayClusterConfig")))
+        read_config(config, _ray_containers(document, document.get("spec", "rayClusterConfig")))
 
 
-def _ray_containers(cluster: ManifestNode) -> RayContainers:
+def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContainers:
     """The containers in which Ray runs: the first of each pod, any of which may run an engine."""
-    drafts = [
-        read_container(container, pod) for pod in ray_pods(cluster) for container in pod.get("containers").items()[:1]
-    ]
+    drafts, starts = [], []
+    is_kept_everywhere = keeps_command(document)
+    for group in ray_groups(cluster):
+        template = group.get("template")
+        for container in template.get("spec", "containers").items()[:1]:
+            draft = read_container(container, template.get("spec"))
+            is_kept = is_kept_everywhere or keeps_command(template)
+            start = started(draft, ray_options(group), is_kept=is_kept)
+            drafts.append(draft)
+            if start is not None:
+                starts.append(start)
     env = _common_variables([draft.env for draft in drafts])
     notes = list(dict.fromkeys(note for draft in drafts for note in draft.notes))[:MAX_NOTES]
     named = {draft.image for draft in drafts}
@@ -132,7 +158,11 @@ def _ray_containers(cluster: ManifestNode) -> RayContainers:
     mounts = Mounts.union([draft.mounts for draft in drafts])
     hidden = any(draft.has_hidden_variables for draft in drafts)
     hardware = list(dict.fromkeys(sign for draft in drafts for sign in draft.hardware))[:MAX_SIGNS]
-    return RayContainers(env, image, hidden, notes, mounts, hardware)
+    secrets = frozenset[str]().union(*(draft.secrets for draft in drafts))
+    beside = [each for draft in drafts for each in draft.beside]
+    folders = {draft.folder for draft in drafts} or {""}
+    folder = folders.pop() if len(folders) == 1 else ANYWHERE
+    return RayContainers(env, image, hidden, notes, mounts, hardware, folder, len(drafts), starts, beside, secrets)
 
 
 def _common_variables(environments: list[dict[str, str | None]]) -> dict[str, str | None]:
@@ -157,7 +187,9 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
     env = containers.env if environment.image is None else dict.fromkeys(containers.env)
     draft.image, draft.env = environment.image or containers.image, env | environment.variables
     draft.has_hidden_variables = containers.has_hidden_variables
-    draft.mounts = containers.mounts if environment.image is None else draft.mounts
+    if environment.image is None:
+        draft.mounts, draft.folder, draft.beside = containers.mounts, containers.folder, [*containers.beside]
+    draft.secrets = containers.secrets
     for note in containers.notes:
         draft.note(note)
     draft.hardware += accelerator_signs([config.get("accelerator_type").value], "accelerator_type")
@@ -188,8 +220,14 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
             f"set `{VARIABLE}` in `env_vars` to be sure"
         )
     draft.doubts += environment.doubts
+    installed = environment.installed
+    draft.has_command = True
+    if environment.image is None and draft.starts_vllm(by_image=False):
+        found = [each for start in containers.starts for each in read_effects(draft, start)]
+        is_same = len(found) == containers.count and len({each.version for each in found}) == 1
+        installed = [*(found if is_same else map(as_uncertain, found)), *installed]
     with unread_fields(("Ray Serve LLM", config)):
-        draft.finish(environment.installed)
+        draft.finish(installed)
 
 
 def flag_words(name: str, value: Any) -> list[str]:

@@ -446,3 +446,143 @@ def test_a_cluster_with_an_image_of_vllm_in_which_nothing_starts_it_is_ignored_b
     assert engines(document("RayCluster", spec))[1] == ignored
     assert engines(document("RayService", {"rayClusterConfig": spec}))[1] == ignored
     assert engines(document("RayClusterFleet", {"template": {"spec": spec}}, AIBRIX))[1] == ignored
+
+
+STARTS = "in the command that starts Ray: "
+NO_TRITON = (
+    f"{STARTS}`pip uninstall` of `triton` may leave vLLM without Triton or with another one, and it chooses the runner "
+    "by whether Triton works"
+)
+UNREAD = f"{STARTS}the file `/init.sh` is a script that is not read"
+MAKES = f"{STARTS}`cp` may make the folder `org/m`, and vLLM loads it instead of that model"
+RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+ON = {RUNNER: "1"}
+START = "ray start --head --block"
+KEPT = {"ray.io/overwrite-container-cmd": "true"}
+
+
+@table(
+    ("command", "annotations", "env", "doubts"),
+    [
+        (None, {}, {}, []),
+        (["echo", "a b"], {}, {}, []),
+        *((command, {}, ON, []) for command in ([f"export {RUNNER}=1"], ["export", f"{RUNNER}=1"])),
+        ([f"export {RUNNER}=1; true"], {}, ON, []),
+        ([f"true && export {RUNNER}=1"], {}, ON, []),
+        ([f"test -f /x && export {RUNNER}=1"], {}, {RUNNER: None}, []),
+        ([f"{RUNNER}=1"], {}, {}, []),
+        (["bash", "-c", f"'export {RUNNER}=1'"], {}, {}, []),
+        *(
+            (["bash", "-c", f"{script}{start}"], annotations, ON, [])
+            for script in (f"export {RUNNER}=1; ", f"{RUNNER}=1 ", f"export {RUNNER}=1; exec ")
+            for start, annotations in ((START, {}), (START, KEPT), ("$KUBERAY_GEN_RAY_START_CMD", KEPT))
+        ),
+        (["bash", "-c", f"export {RUNNER}=1; ${{KUBERAY_GEN_RAY_START_CMD}}"], KEPT, ON, []),
+        (["bash", "-c", f"export {RUNNER}=1; $(KUBERAY_GEN_RAY_START_CMD)"], KEPT, ON, []),
+        (["bash", "-c", f"ray start --head; export {RUNNER}=1; sleep 9"], {}, {}, []),
+        (["env", f"{RUNNER}=1", *START.split()], KEPT, ON, []),
+        (["pip uninstall -y triton"], {}, {}, [NO_TRITON]),
+        (["bash", "-c", "ray start --head; pip uninstall -y triton"], {}, {}, [NO_TRITON]),
+        (["bash", "-c", f"{START}; pip uninstall -y triton"], {}, {}, []),
+        (["/init.sh"], {}, {}, [f"{UNREAD}, and the script runs it as well"]),
+        (["/init.sh"], KEPT, {}, [UNREAD]),
+        (["ulimit", "-n", "65536"], KEPT, {}, [f"{STARTS}nothing in it is known to start Ray"]),
+        (None, KEPT, {}, [f"{STARTS}nothing in it is known to start Ray"]),
+        (["cp -r /x /data/org/m; cd /data"], {}, {}, [MAKES]),
+        (["cp -r /x /data/org/m; cd /other"], {}, {}, []),
+        (
+            ["TOKEN=abcdefgh; 'abcdefgh"],
+            {},
+            {},
+            [f"{STARTS}the quote `'` at character 18 is not closed; close it"],
+        ),
+    ],
+)
+def test_the_command_before_ray_counts_for_a_job(
+    command: list[str] | None, annotations: dict[str, str], env: dict[str, str | None], doubts: list[str]
+) -> None:
+    fields: dict[str, Any] = {} if command is None else {"command": command}
+    head = group(**fields)
+    spec = {"entrypoint": "vllm serve org/m", "rayClusterSpec": cluster(head, group())}
+    job = {**document("RayJob", spec), "metadata": {"name": "c", "annotations": annotations}}
+    found = next(each for each in engines(job)[0] if each.path == "[0].spec.entrypoint")
+    assert ({name: found.env.get(name) for name in env}, found.doubts) == (env, doubts)
+    assert env or RUNNER not in found.env
+
+
+@table(
+    ("command", "version", "cause"),
+    [
+        ("pip install vllm==0.29.0", "0.29.0", "`pip install` installs vLLM 0.29.0 before the start"),
+        (
+            "cp /x /usr/lib/python3.12/sitecustomize.py",
+            None,
+            "`cp` may replace or remove the vLLM of the image before the start",
+        ),
+        (
+            "curl -o /usr/local/bin/vllm http://x",
+            None,
+            "`curl` may replace or remove the vLLM of the image before the start",
+        ),
+    ],
+)
+def test_the_command_before_ray_may_make_another_vllm_run(command: str, version: str | None, cause: str) -> None:
+    spec = {"entrypoint": "vllm serve org/m", "rayClusterSpec": cluster(group(command=[command]), group())}
+    ((found,), _) = engines(document("RayJob", spec))
+    assert found.installation is not None
+    assert (found.installation.version, found.installation.cause) == (version, cause)
+    image = {**spec, "runtimeEnvYAML": f"image_uri: {IMAGE}"}
+    ((found,), _) = engines(document("RayJob", image))
+    assert (found.installation, found.doubts) == (None, [])
+
+
+@table(
+    ("folders", "folder"),
+    [
+        (({}, "cd /data"), "/data"),
+        (({"workingDir": "/a"}, "cd b"), "/a/b"),
+        (({"workingDir": "/a"}, "true"), "/a"),
+        (({"workingDir": "/a"}, "cd $B"), "\0"),
+        (({"workingDir": "/a"}, "'"), "\0"),
+    ],
+)
+def test_a_job_runs_in_the_folder_in_which_ray_was_started(folders: tuple[dict[str, str], str], folder: str) -> None:
+    head = group(command=[folders[1]], **folders[0])
+    ((found, *_), _) = engines(
+        document("RayJob", {"entrypoint": "vllm serve org/m", "rayClusterSpec": cluster(head, group())})
+    )
+    assert found.folder == folder
+
+
+def test_what_is_not_read_before_ray_may_set_any_variable() -> None:
+    head = group(command=["/init.sh"], env=[{"name": "A", "value": "1"}])
+    spec = {"entrypoint": "vllm serve org/m", "rayClusterSpec": cluster(head, group())}
+    job = {**document("RayJob", spec), "metadata": {"name": "c", "annotations": KEPT}}
+    found = next(each for each in engines(job)[0] if each.path == "[0].spec.entrypoint")
+    assert (found.env["A"], found.has_hidden_variables) == (None, True)
+
+
+def test_a_secret_of_the_command_before_ray_is_hidden() -> None:
+    head = group(command=["API_KEY=abcdefgh; /abcdefgh.sh"])
+    ((found, *_), _) = engines(
+        document("RayJob", {"entrypoint": "vllm serve org/m", "rayClusterSpec": cluster(head, group())})
+    )
+    assert found.secrets == {"abcdefgh"}
+    assert "abcdefgh" not in "".join(found.doubts)
+
+
+@table(
+    ("options", "words"),
+    [
+        ({"num-cpus": "1; vllm serve org/m"}, ["ulimit -n 65536; ray start --num-cpus=1; vllm serve org/m "]),
+        *(({"num-cpus": value}, []) for value in ("1", "$MY_IP", "${MY_IP}", "$(MY_IP)", '"{\\"a\\": 1}"', 1)),
+    ],
+)
+def test_an_option_of_ray_may_be_another_command(options: dict[str, Any], words: list[str]) -> None:
+    spec = cluster(
+        {**group(image="rayproject/ray:2.57"), "rayStartParams": options}, group(image="rayproject/ray:2.57")
+    )
+    assert [each.words[-1] for each in engines(document("RayCluster", spec))[0]] == words
+    spec = cluster({**group(), "rayStartParams": {**options, "p": "1; pip uninstall -y triton"}}, group())
+    found = engines(document("RayJob", {"entrypoint": "vllm serve org/m", "rayClusterSpec": spec}))[0]
+    assert next(each for each in found if each.path == "[0].spec.entrypoint").doubts == [NO_TRITON]

@@ -359,3 +359,87 @@ def test_ray_starts_in_the_first_container_of_a_pod_and_the_others_are_their_own
     found = [each.path.rpartition("spec.")[2] for each in read_manifest({**document, "spec": spec}, "", faults)]
     first = ["containers[0]"] if overwrites and "containers[0]" not in read else []
     assert (found, faults) == (first + read, [])
+
+
+EXPORTS: dict[str, Any] = {"command": [f"export {NAME}=1"]}
+INSTALLS: dict[str, Any] = {"command": ["pip install vllm==0.21.0"]}
+
+
+@table(
+    ("containers", "expected"),
+    [
+        ([with_env(**EXPORTS)], {NAME: "1"}),
+        ([with_env(**EXPORTS), with_env(**EXPORTS)], {NAME: "1"}),
+        ([with_env(), with_env(**EXPORTS)], {NAME: None}),
+        ([with_env((NAME, "0"), **EXPORTS)], {NAME: "1"}),
+        ([with_env(command=[f"{NAME}=1"])], {}),
+    ],
+)
+def test_the_commands_before_ray_set_variables_of_an_engine(
+    containers: list[dict[str, Any]], expected: dict[str, str | None]
+) -> None:
+    assert engine(service(application(), *containers)).env == expected
+    assert engine(service(application(runtime_env=variables("2")), *containers)).env == {NAME: "2"}
+
+
+@table(
+    ("containers", "version", "cause"),
+    [
+        ([INSTALLS], "0.21.0", "`pip install` installs vLLM 0.21.0 before the start"),
+        ([INSTALLS, INSTALLS], "0.21.0", "`pip install` installs vLLM 0.21.0 before the start"),
+        ([{}, INSTALLS], None, "`pip install` may install another vLLM before the start"),
+        (
+            [{"command": ["cp /x /usr/local/bin/vllm"]}],
+            None,
+            "`cp` may replace or remove the vLLM of the image before the start",
+        ),
+    ],
+)
+def test_the_commands_before_ray_may_make_another_vllm_run(
+    containers: list[dict[str, Any]], version: str | None, cause: str
+) -> None:
+    found = engine(service(application(), *(with_env(**each) for each in containers)))
+    assert found.installation is not None
+    assert (found.installation.version, found.installation.cause) == (version, cause)
+    replaced = engine(
+        service(application(runtime_env={"image_uri": IMAGE}), *(with_env(**each) for each in containers))
+    )
+    assert replaced.installation is None
+
+
+@table(
+    ("fields", "doubt"),
+    [
+        (
+            {"command": ["pip uninstall -y triton"]},
+            "in the command that starts Ray: `pip uninstall` of `triton` may leave vLLM without Triton",
+        ),
+        (
+            {"startupProbe": {"exec": {"command": ["pip", "uninstall", "-y", "triton"]}}},
+            "`pip uninstall` of `triton` may leave vLLM without Triton",
+        ),
+        (
+            {"command": ["cp -r /x dense"]},
+            "in the command that starts Ray: `cp` may make the folder `dense`, and vLLM loads it instead",
+        ),
+        ({"command": ["/init.sh"]}, "in the command that starts Ray: the file `/init.sh` is a script that is not read"),
+        ({"command": ["cat '"]}, "in the command that starts Ray: the quote `'` at character 6 is not closed"),
+    ],
+)
+def test_the_commands_before_and_beside_ray_may_change_what_an_engine_loads(fields: dict[str, Any], doubt: str) -> None:
+    other = "rayproject/ray:2.57"
+    (found,) = engine(service(application(), with_env(image=other), with_env(image=other, **fields))).doubts
+    assert found.startswith(doubt)
+
+
+@table(
+    ("containers", "folder"),
+    [
+        ([{}], ""),
+        ([{"workingDir": "/a"}], "/a"),
+        ([{"workingDir": "/a"}, {"workingDir": "/b"}], "\0"),
+        ([{"command": ["cd /a"]}], "/a"),
+    ],
+)
+def test_an_engine_runs_in_the_folder_in_which_ray_was_started(containers: list[dict[str, Any]], folder: str) -> None:
+    assert engine(service(application(), *(with_env(**each) for each in containers))).folder == folder

@@ -1,0 +1,94 @@
+"""The command of a container in which Ray runs, as KubeRay makes it, and what it means for an engine that Ray starts.
+
+KubeRay joins a container's own command and `ray start` with blanks, for a shell; see `raycluster`. Read at KubeRay's
+main branch, August 2026. Not here: engines that the command itself starts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.ray_start import ray_start
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.command.ray_start import RayStart
+    from policy.intake.command_line import Installation
+    from policy.intake.manifests.draft import EngineDraft
+    from policy.intake.manifests.reading import ManifestNode
+
+OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
+STARTS_RAY: Final = "ray start"
+"""A command in which this text stands is left as it is."""
+BASH: Final = ("/bin/bash", "-c", "--")
+"""The shell that runs a container's command before Ray.
+
+Newer releases of KubeRay use `-lc`. The start-up files of Ray's images are assumed to set none of vLLM's variables.
+"""
+THEN_RAY: Final = "ulimit -n 65536; ray start"
+GENERATED: Final = re.compile(r"\$(?:KUBERAY_GEN_RAY_START_CMD\b|[{(]KUBERAY_GEN_RAY_START_CMD[)}])")
+"""Matches the variable with the command by which KubeRay starts Ray."""
+BLOCKS: Final = " --block"
+"""The option of this command that matters for an engine: what comes after it runs once Ray has ended."""
+PLAIN_OPTIONS: Final = re.compile(r"(?:[^;&|<>()\n`$]++|\$(?:\w++|\{\w++\}|\(\w++\)))*+")
+"""Matches options that do not end the command in which they stand, and run no other one."""
+STARTING: Final = "in the command that starts Ray: {}"
+
+
+def ray_options(group: ManifestNode) -> str:
+    """The options of a group's `ray start` if they may be more than that, as a shell reads them; else empty."""
+    fields = group.value.get("rayStartParams") if isinstance(group.value, dict) else None
+    options = fields.items() if isinstance(fields, dict) else ()
+    text = "".join(f" --{name}={value} " for name, value in sorted(options, key=str))
+    return "" if PLAIN_OPTIONS.fullmatch(text) is not None else text
+
+
+def ray_script(words: Sequence[str], options: str = "") -> str:
+    """The script that KubeRay makes of the words of a container's command, and of the options of `ray start`."""
+    script = joined(words)
+    return f"{script} && {THEN_RAY}{options}" if script else f"{THEN_RAY}{options}"
+
+
+def joined(words: Sequence[str]) -> str:
+    """The words of a command and its arguments as KubeRay joins them."""
+    return "".join(f" {word} " for word in words)
+
+
+def started(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | None:
+    """Set the variables and the folder of a container, whose command starts Ray, as Ray's processes have them.
+
+    None if only what KubeRay itself runs in each container starts Ray. ``options`` has those of `ray start`, if they
+    matter. ``is_kept``: whether KubeRay keeps the command whatever it is.
+    """
+    is_kept = is_kept or STARTS_RAY in joined(draft.words)
+    if not (draft.words or options or is_kept):
+        return None
+    if is_kept:
+        words = [GENERATED.sub(f"{STARTS_RAY}{BLOCKS}", word) for word in draft.words]
+    else:
+        words = [*BASH, ray_script(draft.words, options or BLOCKS)]
+    start = ray_start(words, draft.env, has_hidden_variables=draft.has_hidden_variables)
+    draft.env.update(start.env)
+    draft.secrets |= start.secrets
+    draft.folder = draft.entered(start.folders) if start.is_read else ANYWHERE
+    if not start.is_read:
+        draft.env = dict.fromkeys(draft.env)
+        draft.has_hidden_variables = True
+    return start
+
+
+def read_effects(draft: EngineDraft, start: RayStart | None) -> list[Installation]:
+    """The vLLM that the command that starts Ray may make run; what else it may change is added to the doubts.
+
+    The words of the ``draft`` are those of an engine that Ray starts.
+    """
+    server = draft.server
+    if start is None or server is None:
+        return []
+    doubts = [STARTING.format(doubt) for doubt in start.doubts_about(server)]
+    draft.doubts += [doubt for doubt in doubts if doubt not in draft.doubts]
+    installation = start.installation_for(server)
+    return [] if installation is None else [installation]
