@@ -14,7 +14,9 @@ import msgspec
 
 from policy.intake.command.apptainer import BINDING, binds, container_variables
 from policy.intake.command.image_words import NO_NAMES, has_vllm
+from policy.intake.command.made_images import NO_IMAGES
 from policy.intake.command.words import Unknown
+from policy.intake.command_line import Installation
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import device_signs, reserved_signs, runtime_signs
 from policy.intake.manifests.hooks import read_hook
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.container_programs import ContainerRun
     from policy.intake.command.image_words import NamedImages
+    from policy.intake.command.made_images import MadeImages
     from policy.intake.command.passed_variables import PassedVariables
     from policy.intake.manifests.reading import ManifestNode
 
@@ -65,11 +68,12 @@ def read_container_run(
     problem: str = "",
     *,
     named: NamedImages = NO_NAMES,
+    made: MadeImages = NO_IMAGES,
 ) -> bool:
     """Add the engine that a container runs, with ``doubts`` and a ``problem``, if any; whether it starts vLLM.
 
     `-e NAME` and the like pass on ``variables``, whose doubts and notes count only then. ``named`` has the variables
-    around the command that may have an image of vLLM.
+    around the command that may have an image of vLLM, and ``made`` the images that other commands make.
     """
     draft = EngineDraft(node)
     image, *words = run.words
@@ -97,7 +101,8 @@ def read_container_run(
     if not draft.starts_vllm():
         return any(hooks)
     draft.problem = problem or draft.problem
-    draft.finish()
+    cause = made.cause(image)
+    draft.finish([Installation(None, cause)] if cause else [])
     return True
 
 

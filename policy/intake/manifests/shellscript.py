@@ -16,6 +16,7 @@ from policy.intake.command.container_programs import container_run, may_run_imag
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.image_words import NO_NAMES, named_images
 from policy.intake.command.launcher import find_server
+from policy.intake.command.made_images import NO_IMAGES, made_images
 from policy.intake.command.passed_variables import passed_variables
 from policy.intake.command.shell import split
 from policy.intake.command.shell_options import shell_options
@@ -96,6 +97,7 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
     read = [(command, container_run(command.words)) for command in commands]
     runs = [(command, run) for command, run in read if run is not None and run.words and run.starts]
     named = named_images(text) if runs else NO_NAMES
+    made = made_images(command.words for command in commands if not command.unreached) if runs else NO_IMAGES
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
         names = passed_names(run)
         env = command.env
@@ -111,7 +113,7 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
         node.parent, node.key = script, place
         doubts = [doubt for doubt in (*header.doubts, command.doubt, command.unreached) if doubt]
         doubts += [LEFT_OUT] if len(runs) > MAX_RUNS else []
-        is_engine = read_container_run(node, run, variables, "script", doubts, named=named)
+        is_engine = read_container_run(node, run, variables, "script", doubts, named=named, made=made)
         if is_engine and DEFAULTS.search(text) is not None:
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)

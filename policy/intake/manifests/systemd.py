@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 from posixpath import basename
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from policy.intake.command.container_programs import container_run
 from policy.intake.command.earlier_scripts import effects_before
 from policy.intake.command.expansion import MAX_WORDS, ExpansionBudget, ShellSyntaxError
 from policy.intake.command.image_words import named_images
+from policy.intake.command.made_images import made_images
 from policy.intake.command.passed_variables import PassedVariables, passed_variables
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, passed_names, read_container_run
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.container_programs import ContainerRun
     from policy.intake.command.image_words import NamedImages
+    from policy.intake.command.made_images import MadeImages
     from policy.intake.manifests.reading import ManifestNode
 
 SHAPE: Final = "a systemd service (`unit`, and `environment_files`)"
@@ -81,6 +83,13 @@ TRUE: Final = frozenset({"1", "on", "true", "yes"})
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
 
 
+class _Images(NamedTuple):
+    """The images that a unit names in variables, and those that its commands before the start make."""
+
+    named: NamedImages
+    made: MadeImages
+
+
 def is_unit(document: ManifestNode) -> bool:
     """Whether a document has the text of a unit."""
     value = document.value
@@ -102,15 +111,16 @@ def read_unit(document: ManifestNode) -> None:
     refusal = refusal_of(commands, first, types, bool(container))
     problem = f"`ExecStart`: {refusal}, so that systemd refuses it" if refusal else ""
     shared = _shared(unit, settings, files)
-    named = named_images(unit.value)
+    before = [_command_words(shared, each) for each in first]
+    images = _Images(named_images(unit.value), made_images(before))
     if container:
-        _read_container(unit, container, shared, problem, named)
+        _read_container(unit, container, shared, problem, images)
     for name in HOOKS:
         for hook in unit_commands(listed_values(settings, name)):
             if not unit.reader.may_copy_values(unit, shared.env):
                 return
             read_hook(unit, name, _command_words(shared, hook), shared)
-    earlier = [shlex.join(_command_words(shared, each)) for each in first]
+    earlier = [shlex.join(words) for words in before]
     roots, mounted = [*root_doubts(settings)], [*shared.mounts.filled("")]
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env, mounted):
@@ -126,25 +136,27 @@ def read_unit(document: ManifestNode) -> None:
         run = container_run(words)
         if run is not None and not run.starts:
             continue
-        if run is not None and run.words and _runs_container(draft, words, run, problem, named):
+        if run is not None and run.words and _runs_container(draft, words, run, problem, images):
             continue
         add_words(draft, "ExecStart", words)
         if draft.starts_vllm():
             draft.problem = problem or draft.problem
-            before = effects_before(earlier, draft.env, draft.server, "ExecStartPre", folder=draft.folder)
+            effects = effects_before(earlier, draft.env, draft.server, "ExecStartPre", folder=draft.folder)
             earlier = []  # a service that stays has one command
-            draft.doubts += [*before.doubts, *roots]
-            draft.finish(before.installations)
+            draft.doubts += [*effects.doubts, *roots]
+            draft.finish(effects.installations)
 
 
-def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, problem: str, named: NamedImages) -> bool:
+def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, problem: str, images: _Images) -> bool:
     """Add the engine that a container of a command runs, with a problem, if any; whether it starts vLLM."""
     names = passed_names(run)
     passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False, names=names)
     if passed is None:
         return False
     variables = replace(passed, has_hidden_variables=draft.has_hidden_variables, notes=tuple(draft.notes))
-    return read_container_run(draft.node, run, variables, "ExecStart", draft.doubts, problem, named=named)
+    return read_container_run(
+        draft.node, run, variables, "ExecStart", draft.doubts, problem, named=images.named, made=images.made
+    )
 
 
 def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str, str]) -> EngineDraft:
@@ -173,7 +185,7 @@ def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str
 
 
 def _read_container(
-    unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft, problem: str, named: NamedImages
+    unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft, problem: str, images: _Images
 ) -> None:
     """Read the engine of a container of Podman's; ``shared`` has what its service gets."""
     last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
@@ -192,7 +204,9 @@ def _read_container(
     image = last.get("Image", "")
     run = container_run(["podman", "run", *_expanded_words(shared, [*words, image, *arguments.words])])
     if run is not None and run.words and image:
-        read_container_run(unit, run, PassedVariables(shared.env), "Exec", doubts, problem, named=named)
+        read_container_run(
+            unit, run, PassedVariables(shared.env), "Exec", doubts, problem, named=images.named, made=images.made
+        )
 
 
 def _refusals(key: str, words: UnitWords) -> list[str]:
