@@ -84,7 +84,7 @@ def read_container_run(
         add_words(draft, place, _entry_point(entry_points[-1] or "", is_podman=run.is_podman))
         draft.has_command = True
     add_words(draft, place, words)
-    passed = variables.doubts if _add_options(draft, run, variables) else ()
+    passed = variables.doubts if add_options(draft, run, variables) else ()
     unread = [f"the options {quoted(word)} of the container are not known" for word in run.unread]
     draft.has_hidden_variables = draft.has_hidden_variables or bool(unread)
     unknown = (image, *takewhile(lambda word: type(word) is not str, words))
@@ -121,7 +121,7 @@ def _entry_point(value: str, *, is_podman: bool) -> list[str]:
     return [value] if value else []
 
 
-def _add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
+def add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
     """Add what the options say; whether the container gets variables of the command."""
     is_passed = _add_variables(draft, run, variables)
     _add_mounts(draft, run, variables.env)

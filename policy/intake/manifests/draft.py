@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 MAX_NOTES: Final = 32
 MAX_FOLDER: Final = 4096
-UNKNOWN_FOLDER: Final = frozenset("$`~*?[")
-"""The characters of a folder that a shell may expand."""
+UNKNOWN_FOLDER: Final = frozenset("$`*?[")
+"""The characters of a folder that a shell may expand, but for `~` at its beginning."""
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"

@@ -7,6 +7,7 @@ A value with `${…}` is that of a variable of the node or of Nomad, which is no
 from __future__ import annotations
 
 from itertools import chain
+from posixpath import normpath
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.words import Unknown
@@ -25,7 +26,16 @@ SHAPE: Final = "a Nomad job (`Job` with `TaskGroups`)"
 IMAGE_DRIVERS: Final = frozenset({"docker", "podman"})
 PROGRAM_DRIVERS: Final = frozenset({"exec", "raw_exec", "exec2"})
 FOLDERS: Final = ("/alloc", "/local", "/secrets")
-"""The folders of a task, which Nomad mounts in its container; artifacts, templates and other tasks put files there."""
+"""The folders of a task, which Nomad mounts in its container; artifacts, templates and other tasks put files there.
+
+Without an image the folder of the task has them.
+"""
+TASK_FOLDERS: Final = {"${NOMAD_ALLOC_DIR}": "alloc", "${NOMAD_TASK_DIR}": "local", "${NOMAD_SECRETS_DIR}": "secrets"}
+"""The same folders, by the variables that name them."""
+FILES: Final = (("Artifacts", "RelativeDest"), ("Templates", "DestPath"))
+"""The fields of a task that make files, with their paths in the folder of the task."""
+ISOLATED: Final = frozenset({"exec", "exec2"})
+"""The drivers for which the folder of the task is the root."""
 REFERENCE: Final = "${"
 CHANGE_SCRIPT: Final = "ChangeScript"
 CHECKS: Final = "Checks"
@@ -75,14 +85,16 @@ def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
         draft.has_hidden_variables = True
         draft.note("`Templates` set variables that the job does not show")
     folder = config.get("work_dir").text() or ""
-    draft.folder = Unknown(folder) if REFERENCE in folder else folder
+    draft.folder = Unknown(folder) if REFERENCE in folder else folder or ("/" if driver in ISOLATED else "")
     mounts = [text.split(":")[1:2] for item in config.get("volumes").items() if (text := item.text())]
     targets = [item.get("target").text() for field in ("mounts", "mount") for item in config.get(field).items()]
     volumes = [item.get("Destination").text() for item in task.get("VolumeMounts").items()]
     memory = [(item.text() or "").partition(":")[0] for item in config.get("tmpfs").items()]
-    folders = FOLDERS if driver in IMAGE_DRIVERS else ()
     paths = [path for path in (*chain(*mounts), *targets, *volumes, *memory) if path]
-    draft.mounts = Mounts.partly_known([*folders, *(Unknown(path) if REFERENCE in path else path for path in paths)])
+    made = _files(task, is_image=driver in IMAGE_DRIVERS)
+    draft.mounts = Mounts.partly_known(
+        [*FOLDERS, *(Unknown(path) if REFERENCE in path else path for path in paths), *made]
+    )
     devices = [item.get("Name").value for item in task.get("Resources", "Devices").items()]
     draft.hardware += [
         *accelerator_signs(devices, "Resources.Devices"),
@@ -93,6 +105,22 @@ def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
     with unread_fields(("Nomad task", task), ("Nomad driver", config)):
         if draft.starts_vllm():
             draft.finish()
+
+
+def _files(task: ManifestNode, *, is_image: bool) -> Iterator[str]:
+    """The paths of the files that artifacts and templates make; in an image only those in the folders of the task."""
+    for field, name in FILES:
+        for item in task.get(field).items():
+            path = item.get(name).value
+            if not isinstance(path, str) or not path:
+                continue
+            for variable, folder in TASK_FOLDERS.items():
+                path = path.replace(variable, folder)
+            if REFERENCE in path and is_image:
+                continue
+            path = Unknown(path) if REFERENCE in path else normpath(f"/{path.lstrip('/')}")
+            if not is_image or path.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
+                yield path
 
 
 def _checks(node: ManifestNode) -> Iterator[ManifestNode]:

@@ -10,17 +10,25 @@ others are unknown.
 from __future__ import annotations
 
 import math
+import re
+import shlex
 from itertools import chain
+from posixpath import join, normpath
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.container_programs import container_run
 from policy.intake.command.earlier_scripts import effects_before
+from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ShellSyntaxError
+from policy.intake.command.passed_variables import PassedVariables
+from policy.intake.command.words import Unknown
+from policy.intake.manifests.containerrun import add_options
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import resources_signs
-from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.mounts import Mounts, absolute
 from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from policy.intake.manifests.reading import ManifestNode
 
@@ -29,6 +37,12 @@ TASK_FIELDS: Final = frozenset(
 )
 MOUNTING: Final = ("file_mounts", "volumes")
 """The fields whose keys are paths at which files or volumes are mounted."""
+WORKING_FOLDER: Final = "~/sky_workdir"
+"""The folder in which `setup` and `run` start, and to which `workdir` is copied."""
+CONFIGURATION: Final = (("config",), ("experimental", "config_overrides"))
+RUN_OPTIONS: Final = ("docker", "run_options")
+REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)\}?")
+"""Matches a variable in a path."""
 CHOICES: Final = ("any_of", "ordered")
 """The fields with several resources, of which SkyPilot chooses one."""
 MAX_ACCELERATORS: Final = 10_000
@@ -59,15 +73,74 @@ def read_task(document: ManifestNode) -> None:
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
     mounting = [paths for field in MOUNTING if isinstance(paths := document.get(field).value, dict)]
-    paths = [path for path in chain(*mounting) if isinstance(path, str)]
-    draft.mounts = Mounts(path for path in paths if path.startswith(("/", "~")))  # others are below the working folder
+    budget = ExpansionBudget()
+    paths = [_filled(path, draft.env, budget) for path in chain(*mounting) if isinstance(path, str)]
+    paths += [WORKING_FOLDER] if document.get("workdir").value else []
+    draft.mounts = Mounts.partly_known(_in_working_folder(path) for path in paths)
+    draft.folder = absolute(WORKING_FOLDER)
+    _add_run_options(document, draft)
     draft.hardware += resources_signs(document.get("resources").value)
     if draft.starts_vllm():
         setup = document.get("setup").text()
-        earlier = effects_before([] if setup is None else [setup], draft.env, draft.server, "setup", starts_shell=True)
+        earlier = effects_before(
+            [] if setup is None else [setup],
+            draft.env,
+            draft.server,
+            "setup",
+            starts_shell=True,
+            folder=WORKING_FOLDER,
+        )
         draft.doubts += earlier.doubts
         with unread_fields(("SkyPilot task", document), *_resources(document.get("resources"))):
             draft.finish(earlier.installations)
+
+
+def _filled(path: str, env: Mapping[str, str | None], budget: ExpansionBudget) -> str:
+    """A path with the values of `envs`; an `Unknown` if it has other variables, or is beyond the limits."""
+    if "$" not in path:
+        return path
+    try:
+        budget.fill(sum(len(env.get(name) or "") for name in REFERENCE.findall(path)))
+    except ShellSyntaxError:
+        return Unknown(path)
+    filled = REFERENCE.sub(lambda found: env.get(found[1]) or found[0], path)
+    return Unknown(filled) if "$" in filled else filled
+
+
+def _in_working_folder(path: str) -> str:
+    """The path of a mount, which is in the working folder if it is relative."""
+    if path.startswith(("/", "~", "$")):
+        return path
+    joined = normpath(join(WORKING_FOLDER, path))
+    return Unknown(joined) if type(path) is Unknown else joined
+
+
+def _add_run_options(document: ManifestNode, draft: EngineDraft) -> None:
+    """Add what options of `docker run` give to the container of the task, below its own variables.
+
+    SkyPilot exports the variables of the container in the shell of `run`.
+    """
+    options = (document.get(*path, *RUN_OPTIONS).value for path in CONFIGURATION)
+    texts = [text for each in options for text in (each if isinstance(each, list) else [each]) if isinstance(text, str)]
+    if not texts or draft.image is None:
+        return
+    if sum(map(len, texts)) > MAX_TEXT:
+        draft.has_hidden_variables = True
+        return
+    try:
+        words = [Unknown(word) if "$" in word else word for word in shlex.split(" ".join(texts))]
+    except ValueError:
+        draft.has_hidden_variables = True
+        return
+    run = container_run(["docker", "run", *words, draft.image])
+    if run is None or len(run.words) != 1:
+        draft.has_hidden_variables = True
+        return
+    own = EngineDraft(document)
+    add_options(own, run, PassedVariables({}))
+    draft.env = {**own.env, **draft.env}
+    draft.mounts |= own.mounts
+    draft.has_hidden_variables = draft.has_hidden_variables or own.has_hidden_variables
 
 
 def _resources(resources: ManifestNode) -> Iterator[tuple[str, ManifestNode]]:

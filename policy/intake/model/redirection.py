@@ -53,6 +53,10 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
     return found
 
 
+HOME: Final = frozenset("~$")
+"""The first characters of the path of a home, which has no place below the root."""
+
+
 def mounted_models(mounts: Collection[str], folder: str | None, models: Collection[str]) -> list[str]:
     """Why vLLM may load a folder with the name of a model instead of it: one that a mount is at, above or below.
 
@@ -65,8 +69,9 @@ def mounted_models(mounts: Collection[str], folder: str | None, models: Collecti
         may_make = None if folder is None else _may_make(path)
         mount = next(filter(may_make, mounts), None) if path else None
         if mount is not None:
+            shown = mount[1:] if mount[1:2] in HOME else mount
             found.append(
-                f"the mount at {quoted(mount)} may make the folder {quoted(name)}, and vLLM loads it instead of that "
+                f"the mount at {quoted(shown)} may make the folder {quoted(name)}, and vLLM loads it instead of that "
                 "model"
             )
     return found

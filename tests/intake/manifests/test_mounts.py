@@ -1072,3 +1072,120 @@ def test_the_working_folder_of_compose_and_nomad_may_be_unknown(ask: Asking, fol
 @pytest.mark.parametrize("options", ['-v "$H:/a"', '--mount "type=bind,src=$H,dst=/a"', '-v "$H/x:/models:ro"'])
 def test_the_source_of_a_mount_may_be_unknown(ask: Asking, options: str) -> None:
     assert warnings(ask, {"script": f"docker run {options} {IMAGE} dense"}) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "mount"),
+    [
+        ({"workdir": "."}, "~/sky_workdir"),
+        ({"workdir": {"url": "https://x/y.git"}}, "~/sky_workdir"),
+        ({"file_mounts": {"Qwen": "s3://x"}}, "~/sky_workdir/Qwen"),
+        ({"file_mounts": {f"./{MODEL}": "./x"}}, f"~/sky_workdir/{MODEL}"),
+        ({"file_mounts": {f"{MODEL}/config.json": "./x"}}, f"~/sky_workdir/{MODEL}/config.json"),
+        ({"file_mounts": {"~/sky_workdir/Qwen": "./x"}}, "~/sky_workdir/Qwen"),
+        ({"file_mounts": {".": "./x"}}, "~/sky_workdir"),
+        ({"file_mounts": {"${D}/dense": "./x"}, "envs": {"D": "Qwen"}}, f"~/sky_workdir/{MODEL}"),
+        ({"file_mounts": {"$D": "./x"}, "envs": {"D": "/data"}}, ""),
+        ({"file_mounts": {"data": "./x", "/models": "./y", "~/.cache": "z"}}, ""),
+        ({"workdir": ".", "run": f"cd /other && vllm serve {MODEL}"}, ""),
+        ({}, ""),
+    ],
+)
+def test_files_of_skypilot_may_be_a_folder_with_the_name_of_the_model(
+    ask: Asking, fields: dict[str, Any], mount: str
+) -> None:
+    document = sky(**{"run": f"vllm serve {MODEL}", **fields})
+    assert [each for each in model_warnings(ask, document) if "folder" in each] == (
+        folder_warning(mount) if mount else []
+    )
+
+
+def test_variables_in_paths_of_skypilot_are_replaced_up_to_a_limit() -> None:
+    paths = {f"/{'$A' * 1000}/{number}": "x" for number in range(10)}
+    [found] = read_manifest(sky(file_mounts=paths, envs={"A": "a" * 1000}), "", [])
+    assert sum(map(len, found.mounts)) < 1_000_000
+
+
+def test_setup_of_skypilot_may_make_the_folder_of_the_model_in_the_working_folder(ask: Asking) -> None:
+    for folder in ("", "~/sky_workdir/"):
+        document = sky(run=f"vllm serve {MODEL}", setup=f"cp -r /data/m {folder}{MODEL}")
+        assert any(f"may make the folder `{MODEL}`" in each for each in model_warnings(ask, document))
+
+
+@pytest.mark.parametrize("place", [("config",), ("experimental", "config_overrides")])
+@pytest.mark.parametrize("is_list", [False, True])
+def test_options_of_skypilot_s_container_count(ask: Asking, place: tuple[str, ...], *, is_list: bool) -> None:
+    text = "-e A=0 -e C --env 'B=1 2' -v /h:/usr/local/bin"
+    options: Any = ["-e A=0 --env B='1 2'", "-v=/h:/usr/local/bin", "-e", "C"] if is_list else text
+    value: Any = {"docker": {"run_options": options}}
+    for name in reversed(place):
+        value = {name: value}
+    document = sky(**value, envs={"D": "2"})
+    [found] = read_manifest(document, "", [])
+    assert {name: found.env.get(name, "") for name in "ABCD"} == {"A": "0", "B": "1 2", "C": None, "D": "2"}
+    assert found.doubts == [f"`{place[0]}` may change the container, and is not read"]
+    assert mount_warning("/usr/local/bin")[0] in warnings(ask, document)
+    [found] = read_manifest(sky(**value, envs={"A": "2"}), "", [])
+    assert found.env["A"] == "2"
+    [found] = read_manifest({**sky(**value), "resources": {"accelerators": "L4"}}, "", [])
+    assert "A" not in found.env
+
+
+def test_options_of_skypilot_s_container_may_hide_variables() -> None:
+    hiding = ["--env-file x", "-e 'A=0", "$X"]
+    for options in (*hiding, "--ipc host", 1, [1], {}):
+        [found] = read_manifest(sky(config={"docker": {"run_options": options}}), "", [])
+        assert found.doubts
+        assert found.has_hidden_variables == (options in hiding)
+
+
+def task(driver: str, **fields: Any) -> dict[str, Any]:
+    config: dict[str, Any] = {"command": "vllm", "args": ["serve", MODEL], **fields.pop("config", {})}
+    if driver in {"docker", "podman"}:
+        config = {"image": IMAGE, "entrypoint": ["vllm"], "args": ["serve", MODEL], **fields.pop("config", {})}
+    return {"Job": {"TaskGroups": [{"Tasks": [{"Name": "t", "Driver": driver, "Config": config, **fields}]}]}}
+
+
+@pytest.mark.parametrize("driver", ["exec", "exec2", "raw_exec", "docker"])
+@pytest.mark.parametrize(
+    ("fields", "mount"),
+    [
+        ({"Templates": [{"DestPath": f"{MODEL}/config.json"}]}, f"/{MODEL}/config.json"),
+        ({"Artifacts": [{"GetterSource": "s3://x", "RelativeDest": "Qwen"}]}, "/Qwen"),
+        ({"Artifacts": [{"GetterSource": "s3://x", "RelativeDest": f"./{MODEL}/"}]}, f"/{MODEL}"),
+        ({"Templates": [{"DestPath": "local/x.json"}, {"DestPath": "${NOMAD_TASK_DIR}/y"}]}, ""),
+        ({"Artifacts": [{"GetterSource": "s3://x"}]}, ""),
+        ({"Templates": [{"DestPath": None}, {}], "Artifacts": None}, ""),
+        ({}, ""),
+    ],
+)
+def test_files_of_nomad_may_be_a_folder_with_the_name_of_the_model(
+    ask: Asking, driver: str, fields: dict[str, Any], mount: str
+) -> None:
+    found = [each for each in model_warnings(ask, task(driver, **fields)) if "the folder" in each]
+    assert found == (folder_warning(mount) if mount and driver != "docker" else [])
+
+
+@pytest.mark.parametrize("driver", ["exec", "raw_exec", "docker"])
+@pytest.mark.parametrize("name", ["local", "${NOMAD_TASK_DIR}"])
+def test_files_of_nomad_are_in_the_folders_of_the_task(ask: Asking, driver: str, name: str) -> None:
+    files = {"Artifacts": [{"GetterSource": "s3://x", "RelativeDest": f"{name}/{MODEL}"}]}
+    assert any(
+        "the folder" in each for each in model_warnings(ask, task(driver, **files, config={"work_dir": "/local"}))
+    )
+
+
+@pytest.mark.parametrize(
+    ("driver", "path", "is_seen"),
+    [
+        *((driver, "usr/local/bin/vllm", True) for driver in ("exec", "exec2")),
+        *((driver, "/usr/local/bin/vllm", True) for driver in ("exec", "raw_exec")),
+        *((driver, "/usr/local/bin/vllm", False) for driver in ("docker", "podman")),
+        ("exec", "${meta.x}/vllm", True),
+        ("docker", "${meta.x}/vllm", False),
+    ],
+)
+def test_files_of_nomad_may_be_another_vllm(driver: str, path: str, *, is_seen: bool) -> None:
+    for files in ({"Templates": [{"DestPath": path}]}, {"Artifacts": [{"RelativeDest": path}]}):
+        [found] = read_manifest(task(driver, **files), "", [])
+        assert (found.installation is not None) == is_seen
