@@ -1,4 +1,4 @@
-"""The options of `docker run`, `podman run` and `nerdctl run`, and whether they take a value.
+"""The options of `docker run`, `podman run`, `nerdctl run` and `docker service create`, and whether they take a value.
 
 https://docs.docker.com/reference/cli/docker/container/run/ (read at 28.3), podman-run(1) (read at 5.6) and
 https://github.com/containerd/nerdctl/blob/main/docs/command-reference.md (read at 2.1). The options of one program are
@@ -16,7 +16,7 @@ FLAGS: Final = frozenset(
         *("--privileged", "--publish-all", "--quiet", "--read-only", "--read-only-tmpfs", "--replace", "--rm", "--rmi"),
         *("--rootfs", "--sig-proxy", "--tls-verify", "--tty", "--unsetenv-all", "--use-api-socket"),
         *("--debug", "--debug-full", "--experimental", "--insecure-registry", "--noout", "--remote", "--syslog"),
-        *("--trace", "--transient-store"),
+        *("--trace", "--transient-store", "--no-resolve-image", "--with-registry-auth"),
     }
 )
 """The options that take no value as a word of their own; all others do. The last ones are those of all commands."""
@@ -51,6 +51,13 @@ VALUES: Final = frozenset(
         *("--events-backend", "--hooks-dir", "--identity", "--imagestore", "--log-level", "--module", "--namespace"),
         *("--network-cmd-path", "--network-config-dir", "--out", "--root", "--runroot", "--runtime-flag"),
         *("--snapshotter", "--ssh", "--storage-driver", "--tmpdir", "--url", "--volumepath"),
+        *("--constraint", "--container-label", "--credential-spec", "--endpoint-mode", "--generic-resource", "--group"),
+        *("--host", "--limit-cpu", "--limit-memory", "--limit-pids", "--max-concurrent", "--mode", "--placement-pref"),
+        *("--replicas", "--replicas-max-per-node", "--reserve-cpu", "--reserve-memory", "--restart-condition"),
+        *("--restart-delay", "--restart-max-attempts", "--restart-window", "--stop-grace-period"),
+        *(f"--{change}-{name}" for change in ("update", "rollback") for name in ("delay", "failure-action", "order")),
+        *(f"--{change}-{name}" for change in ("update", "rollback") for name in ("max-failure-ratio", "monitor")),
+        *(f"--{change}-parallelism" for change in ("update", "rollback")),
     }
 )
 FLAG_LETTERS: Final = frozenset("diPqt")

@@ -23,6 +23,14 @@ CONTAINER_PROGRAMS: Final = frozenset({"docker", PODMAN, "nerdctl"})
 RUN: Final = "run"
 CREATE: Final = "create"
 """The command that makes a container without starting it, which `start` does later."""
+SERVICE: Final = ["service", CREATE]
+"""The words of `docker service create`, which starts containers on the machines of a swarm."""
+CONFIG: Final = "--config"
+"""The option by which such a service has a file."""
+MODULE: Final = "--module"
+"""The option of Podman, before its command, that names a configuration."""
+MAX_BEFORE: Final = 8
+"""How many words may stand before `service`."""
 CREATING: Final = (["container"], [CREATE])
 """The first words after the program that makes a container; after others it makes networks, volumes and the like."""
 RUNS: Final = re.compile(r"(?<![\w.-])(?:docker|podman|nerdctl)[^\n;&|]{0,128}?\srun(?=\s|$)")
@@ -70,9 +78,10 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     at = _after_command(words, program)
     if at == len(words):
         return None
-    starts = PRINTS.isdisjoint(words[program + 1 : at])
+    before = words[program + 1 : at]
+    starts = PRINTS.isdisjoint(before)
     options: list[tuple[str, str | None]] = []
-    unread: list[str] = []
+    unread = [MODULE] if any(word.partition("=")[0] == MODULE for word in before) else []
     last: int | None = None
     while at < len(words):
         word = words[at]
@@ -94,6 +103,8 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
         options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
         at += 2 if takes_next else 1
     is_podman = words[program].rpartition("/")[2] == PODMAN
+    if list(before[-2:]) == SERVICE:
+        options = [_of_service(*option) for option in options]
     after = [*map(image_text, words[at : at + 1]), *words[at + 1 :]]
     return ContainerRun(program, options, unread, after, starts, is_podman=is_podman)
 
@@ -110,8 +121,20 @@ def _last_image(words: Sequence[str], at: int) -> int:
     return next((place for place in places if words[place][:1] not in NO_IMAGE and _is_image(words[place])), -1)
 
 
+def _of_service(name: str, value: str | None) -> tuple[str, str | None]:
+    """An option of a service of a swarm as one of `docker run`."""
+    if name != CONFIG or value is None:
+        return name, value
+    return "--mount", value if "=" in value else f"target=/{value}"
+
+
 def _after_command(words: Sequence[str], at: int) -> int:
     """The position after `run` or `create` of the program at ``at``; the number of words if there is none."""
+    for index in range(at + 1, min(at + 1 + MAX_BEFORE, len(words))):
+        if list(words[index : index + 2]) == SERVICE:
+            return index + 2
+        if words[index] in {RUN, CREATE}:
+            break
     first = next((index for index in range(at + 1, len(words)) if not words[index].startswith("-")), len(words))
     wanted = {RUN, CREATE} if list(words[first : first + 1]) in CREATING else {RUN}
     return next((index + 1 for index in range(first, len(words)) if words[index] in wanted), len(words))

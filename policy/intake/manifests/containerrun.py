@@ -56,6 +56,11 @@ SECRETS: Final = "/run/secrets"
 """The folder of a secret without an absolute mount point."""
 PARTLY_KNOWN: Final = "a part of the name of the image {} is not known, so it may be another one"
 WRITE_IMAGE: Final = "write the image as a word of the command, or send its arguments as a deployment"
+ROOT: Final = "--rootfs"
+"""The option of Podman by which the first word is a folder with the files of the container."""
+OF_ROOT: Final = "a folder with the files of a container does not show vLLM's version"
+CONFIGURATION: Final = ("CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE")
+CONFIGURED: Final = "`{}` names a configuration of Podman that may change the container"
 TARGETS: Final = frozenset({"target", "dst", "destination"})
 
 
@@ -79,6 +84,8 @@ def read_container_run(
     image, *words = run.words
     draft.image = str(image)
     draft.remedy = WRITE_IMAGE
+    if any(name == ROOT for name, _ in run.options):  # what follows is no image, and has no entry point
+        draft.image, draft.unversioned, draft.has_command = None, OF_ROOT, True
     entry_points = [value for name, value in run.options if name == "--entrypoint"]
     if entry_points:
         add_words(draft, place, _entry_point(entry_points[-1] or "", is_podman=run.is_podman))
@@ -92,6 +99,7 @@ def read_container_run(
     draft.is_named_vllm = (
         named.may_have(unknown) or any(map(has_vllm, shown)) or (named.is_named and bool(draft.hardware))
     )
+    unread += [CONFIGURED.format(name) for name in CONFIGURATION if run.is_podman and variables.env.get(name, "") != ""]
     unread += [PARTLY_KNOWN.format(quoted(image))] if type(image) is Unknown and not is_placeholder(image) else []
     checks = {name: value for name, value in run.options if name in HEALTH_CHECKS and value}  # the last one counts
     hooks = [read_hook(node, name, (*SHELL, value), draft) for name, value in checks.items()]

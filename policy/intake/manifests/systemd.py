@@ -60,6 +60,7 @@ HOOKS: Final = ("ExecCondition", "ExecStartPost", "ExecReload", "ExecStop", "Exe
 TEXTS: Final = {
     "Entrypoint": "--entrypoint",
     "WorkingDir": "--workdir",
+    "Pod": "--pod",
     "HealthCmd": "--health-cmd",
     "HealthStartupCmd": "--health-startup-cmd",
 }
@@ -78,6 +79,7 @@ LISTS: Final = {
 """Those that are lists, which an empty value clears, with their options, in the order in which Podman writes them."""
 WHOLE: Final = frozenset({"Tmpfs", "Volume"})
 """Those of ``LISTS`` whose values are not split into words."""
+BOTH: Final = "`Image` and `Rootfs` exclude each other, so that Podman refuses the unit"
 QUOTED: Final = re.compile(r'".*"', re.DOTALL)
 TRUE: Final = frozenset({"1", "on", "true", "yes"})
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
@@ -189,7 +191,7 @@ def _read_container(
 ) -> None:
     """Read the engine of a container of Podman's; ``shared`` has what its service gets."""
     last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
-    words: list[str] = []
+    words = ["run"]
     for key, option in TEXTS.items():
         words += [option, last[key]] if last.get(key) else []
     words += ["--env-host"] if last.get("EnvironmentHost", "").lower() in TRUE else []
@@ -201,8 +203,13 @@ def _read_container(
             words += [word for each in given.words for word in ([option, each] if option else [each])]
     arguments = podman_words(dict(settings).get("Exec", ""))
     doubts += _refusals("Exec", arguments)
-    image = last.get("Image", "")
-    run = container_run(["podman", "run", *_expanded_words(shared, [*words, image, *arguments.words])])
+    image, root = last.get("Image", ""), last.get("Rootfs", "")
+    words += ["--rootfs"] if root and not image else []
+    problem = problem or (BOTH if root and image else "")
+    image = image or root
+    before = [word for value in listed_values(settings, "GlobalArgs") for word in podman_words(value).words]
+    before += [word for value in listed_values(settings, "ContainersConfModule") for word in ("--module", value)]
+    run = container_run(["podman", *_expanded_words(shared, [*before, *words, image, *arguments.words])])
     if run is not None and run.words and image:
         read_container_run(
             unit, run, PassedVariables(shared.env), "Exec", doubts, problem, named=images.named, made=images.made

@@ -280,3 +280,44 @@ def test_the_words_of_a_container_start_no_other_container(words: str) -> None:
 @pytest.mark.parametrize("words", ["", "apptainer exec", "podman run", "--", "docker", "apptainer exec -B"])
 def test_a_container_without_an_image_starts_nothing(image: str, words: str) -> None:
     assert read_manifest({"unit": f"[Container]\nImage={image}\nExec={words}\n"}, "", []) == []
+
+
+MODULE = ["the options `--module` of the container are not known"]
+
+
+@pytest.mark.parametrize(
+    "setting", ["GlobalArgs=--module=x.conf", "GlobalArgs=--module x.conf", "ContainersConfModule=/etc/x.conf"]
+)
+def test_a_module_of_podman_s_configuration_may_change_the_container(setting: str) -> None:
+    found = unit(setting)
+    assert (found.doubts, found.has_hidden_variables, found.words) == (MODULE, True, ["--model", "a/b"])
+    option = setting.partition("=")[2] if setting.startswith("G") else f"--module {setting.partition('=')[2]}"
+    found = container({"script": f"podman {option} run {IMAGE} --model a/b"})
+    assert (found.doubts, found.has_hidden_variables, found.words) == (MODULE, True, ["--model", "a/b"])
+    assert unit("GlobalArgs=--log-level=debug --remote").doubts == []
+    assert unit(f"{setting}\n{setting.partition('=')[0]}=").doubts == []
+
+
+@pytest.mark.parametrize("name", ["CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE"])
+def test_a_variable_with_podman_s_configuration_may_change_the_container(name: str) -> None:
+    doubts = [f"`{name}` names a configuration of Podman that may change the container"]
+    assert container({"script": f"{name}=/x podman run {IMAGE} --model a/b"}).doubts == doubts
+    assert container({"script": f"export {name}=/x; podman run {IMAGE} --model a/b"}).doubts == doubts
+    assert unit(f"[Service]\nEnvironment={name}=/x").doubts == doubts
+    assert container({"script": f"{name}=/x docker run {IMAGE} --model a/b"}).doubts == []
+
+
+def test_a_unit_has_an_image_or_a_folder_with_its_files() -> None:
+    assert unit("Rootfs=/x").problem == "`Image` and `Rootfs` exclude each other, so that Podman refuses the unit"
+    only = {"unit": "[Container]\nRootfs=/x\nExec=vllm serve a/b"}
+    assert (container(only).words, container(only).vllm_version) == (["vllm", "serve", "a/b"], None)
+    for document in ({"unit": "[Container]\nRootfs=/vllm\nExec=a/b"}, {"script": f"podman run --rootfs {IMAGE} a/b"}):
+        assert container(document).problem
+    found = container({"script": f"podman run --rootfs {IMAGE} vllm serve a/b"})
+    assert (found.words, found.vllm_version) == (["vllm", "serve", "a/b"], None)
+
+
+def test_a_container_of_a_pod_has_the_volumes_of_the_pod() -> None:
+    found = unit("Pod=x.pod").installation
+    assert found is not None
+    assert found.cause == "the volumes of `x.pod` are not shown and may have another vLLM"

@@ -46,6 +46,19 @@ def words(container: Container) -> list[str]:
         (f"docker create --name x --gpus all {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
         (f"podman container create {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
         (f"docker --context c container run {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
+        (
+            f"docker service create -d --name x -e A=1 --replicas 2 {IMAGE} --model a/b",
+            ["--model", "a/b"],
+            {"A": "1"},
+            0,
+        ),
+        (
+            f"docker service create --with-registry-auth --constraint x --mode global --no-resolve-image {IMAGE} a/b",
+            ["vllm", "serve", "a/b"],
+            {},
+            0,
+        ),
+        (f"docker service update --image {IMAGE} x", None, {}, 0),
         ("docker network create vllm-openai", None, {}, 0),
         ("docker volume create create vllm-openai", None, {}, 0),
         ("docker run other vllm serve a/b", ["vllm", "serve", "a/b"], {}, 0),
@@ -170,6 +183,14 @@ def test_a_script_that_starts_a_container_with_apptainer(
 def test_the_variables_that_a_container_of_apptainer_gets(command: str, env: dict[str, str | None]) -> None:
     [found] = engines({"script": f"{command} {IMAGE} vllm serve a/b"})
     assert (found.env, found.words[-3:]) == (env, ["vllm", "serve", "a/b"])
+
+
+def test_the_mounts_of_a_service_of_swarm_are_read() -> None:
+    for option in ("--mount type=bind,src=/h,dst=/usr/local/bin", "--config source=x,target=/usr/local/bin/vllm"):
+        [found] = engines({"script": f"docker service create {option} {IMAGE} --model a/b"})
+        assert found.installation is not None
+    [found] = engines({"script": f"docker service create --config x --secret y -w /z {IMAGE} --model a/b"})
+    assert (found.installation, found.mounts, found.folder) == (None, ("/x", "/run/secrets/y"), "/z")
 
 
 RUN = f"docker run --gpus all {IMAGE} --model a/b"
