@@ -18,7 +18,7 @@ from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANS
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.hardware import pod_signs
-from policy.intake.manifests.kserve_containers import merge_container
+from policy.intake.manifests.kserve_containers import SHIPPED_ARGUMENTS, merge_container
 from policy.intake.manifests.kserve_runtimes import (
     OTHER_FORMATS,
     SHIPPED_RUNTIMES,
@@ -233,7 +233,7 @@ def _read_model(
             return
     elif not (draft.words or is_unknown):
         return
-    merge_container(own, base, draft, model)
+    merge_container(own, base, draft, model, () if is_unknown else SHIPPED_ARGUMENTS.get(model_format, ()))
     own.hardware += [*draft.hardware, *pod_signs(document.get("spec", "predictor"))]
     _choose_build(own, model, name, runtime, model_format, has_workers=bool(added))
     uri = model.get("storageUri").text()

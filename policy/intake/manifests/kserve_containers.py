@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.command.huggingface_server import MODEL_PATH
 from policy.intake.manifests.pods import read_env_from, read_variable
 from policy.intake.manifests.strategic_merge import merged_list
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.intake.manifests.draft import EngineDraft
     from policy.intake.manifests.reading import ManifestNode
 
 
-def merge_container(own: EngineDraft, base: ManifestNode | None, draft: EngineDraft, model: ManifestNode) -> None:
+SHIPPED: Final = "added by KServe"
+SHIPPED_ARGUMENTS: Final = {
+    "vllm": ("--port=8080", "--served-model-name={{.Name}}", f"--model={MODEL_PATH}"),
+    "huggingface": ("--model_name={{.Name}}",),
+}
+"""The arguments of the runtimes that KServe ships for these model formats, which a predictor's own command gets too."""
+
+
+def merge_container(
+    own: EngineDraft, base: ManifestNode | None, draft: EngineDraft, model: ManifestNode, shipped: Sequence[str]
+) -> None:
     """Merge the container of a predictor's model into that of its runtime; ``base`` is None if the manifest has none.
 
-    A command replaces the runtime's. The arguments follow the runtime's, except those that KServe's own runtimes have.
+    ``shipped`` has the arguments of the runtime that KServe ships, if it is this one. A command replaces the runtime's,
+    and the arguments follow the runtime's. Those of KServe's own runtimes are all there only with such a command, which
+    may use them in another way than vLLM's server does. A hook or probe replaces the runtime's.
     """
     written, of_runtime = ([*zip(each.words, each.places, strict=True)] for each in (draft, own))
     if draft.has_command:
         count = sum(place.startswith("command") for place in draft.places)
         kept = [(word, place) for word, place in of_runtime if place.startswith("runtime.args")]
+        if base is None:
+            kept = [(word, SHIPPED) for word in shipped]
         of_runtime, written, own.has_command = [*written[:count], *kept], written[count:], True
     own.words, own.places = ([pair[side] for pair in [*of_runtime, *written]] for side in (0, 1))
     if base is None:
         own.env.update(draft.env)
     else:
         _merge_variables(own, base, model)
+    own.beside = [*{each.field: each for each in (*own.beside, *draft.beside)}.values()]
     own.mounts |= draft.mounts
     own.folder = draft.folder or own.folder
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables

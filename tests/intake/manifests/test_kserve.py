@@ -830,6 +830,69 @@ def test_a_predictors_command_replaces_its_runtimes_but_not_the_arguments() -> N
     assert found.places == ["command[0]", "command[1]", "command[2]", "runtime.args[0]", "args[0]"]
 
 
+SERVER = "vllm.entrypoints.openai.api_server"
+SHIPPED = ["--port=8080", "--served-model-name=s", "--model=/mnt/models"]
+
+
+@table(
+    ("model_format", "added"),
+    [("vLLM", SHIPPED), ("huggingface", ["--model_name=s"]), ("VLLM", SHIPPED)],
+)
+@table("command", [["vllm", "serve"], ["bash", "-c", 'vllm serve "$@"', "x"], ["python", "-m", SERVER]])
+def test_a_predictors_command_gets_the_arguments_of_the_runtime_that_kserve_ships(
+    model_format: str, added: list[str], command: list[str]
+) -> None:
+    model = {"modelFormat": {"name": model_format}, "runtime": None, "command": command, "args": ["--enforce-eager"]}
+    found = model_of(service(model))
+    assert found.words == [*command, *added, "--enforce-eager"]
+    places = [f"command[{at}]" for at in range(len(command))]
+    assert found.places == [*places, *["added by KServe"] * len(added), "args[0]"]
+
+
+UNINSTALLS = {"exec": {"command": ["pip", "uninstall", "-y", "triton"]}}
+HARMLESS = {"exec": {"command": ["true"]}}
+NO_TRITON = (
+    "`pip uninstall` of `triton` may leave vLLM without Triton or with another one, and it chooses the runner by "
+    "whether Triton works"
+)
+
+
+@table(
+    ("place", "of_runtime", "of_model", "doubts"),
+    [
+        *(
+            (place, *row)
+            for place in ("startupProbe", "livenessProbe", "readinessProbe")
+            for row in (
+                (None, UNINSTALLS, [NO_TRITON]),
+                (UNINSTALLS, None, [NO_TRITON]),
+                (HARMLESS, UNINSTALLS, [NO_TRITON]),
+                (UNINSTALLS, HARMLESS, []),
+                (UNINSTALLS, {"periodSeconds": 5}, [NO_TRITON]),
+                (HARMLESS, HARMLESS, []),
+            )
+        ),
+        ("lifecycle", None, {"postStart": UNINSTALLS}, [NO_TRITON]),
+        ("lifecycle", {"postStart": UNINSTALLS}, {"preStop": HARMLESS}, [NO_TRITON]),
+        ("lifecycle", {"postStart": UNINSTALLS}, {"postStart": HARMLESS}, []),
+        ("lifecycle", {"postStart": HARMLESS}, {"postStart": UNINSTALLS}, [NO_TRITON]),
+    ],
+)
+def test_hooks_and_probes_of_a_predictor_are_merged_with_those_of_its_runtime(
+    place: str, of_runtime: dict[str, Any] | None, of_model: dict[str, Any] | None, doubts: list[str]
+) -> None:
+    base = runtime()
+    base["spec"]["containers"][0] |= {} if of_runtime is None else {place: of_runtime}
+    model = {} if of_model is None else {place: of_model}
+    assert model_of(base, service(model)).doubts == doubts
+    if of_runtime is None:
+        assert [
+            each for each in model_of(service({**model, "runtime": None, **GPU})).doubts if "Triton" in each
+        ] == doubts
+        huggingface = {**model, "modelFormat": {"name": "huggingface"}, "runtime": None}
+        assert [each for each in model_of(service(huggingface)).doubts if "Triton" in each] == doubts
+
+
 @table("name", [None, "team-rt"])
 @table(
     ("model_format", "model", "is_problem"),

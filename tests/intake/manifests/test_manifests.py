@@ -685,7 +685,7 @@ SERVE = ["vllm", "serve", "/mnt/models"]
         ),
         pytest.param(
             predictor(modelFormat={"name": "vLLM"}, command=["vllm", "serve"], args=["a/b"]),
-            [["vllm", "serve", "a/b"]],
+            [["vllm", "serve", "--port=8080", "--served-model-name={{.Name}}", "--model=/mnt/models", "a/b"]],
             id="a predictor's own command takes the place of the runtime's",
         ),
         pytest.param(
@@ -695,7 +695,7 @@ SERVE = ["vllm", "serve", "/mnt/models"]
         ),
         pytest.param(
             predictor(modelFormat={"name": "huggingface"}, command=["vllm", "serve"]),
-            [["vllm", "serve"]],
+            [["vllm", "serve", "--model_name={{.Name}}"]],
             id="a command of its own is not KServe's server",
         ),
         pytest.param(

@@ -712,7 +712,9 @@ def predictor(fields: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 KSERVE = {"image": IMAGE, "command": SERVE}
-KSERVE_MODEL = {"model": {"modelFormat": {"name": "vLLM"}, **KSERVE}}
+SCRIPT = ["sh", "-c", "vllm serve dense"]
+"""A command that does not use the arguments of KServe's own runtime."""
+KSERVE_MODEL = {"model": {"modelFormat": {"name": "vLLM"}, **KSERVE, "command": SCRIPT}}
 KSERVE_POD = {"containers": [{"name": "kserve-container", **KSERVE}]}
 KSERVE_WORKER = {"workerSpec": {"containers": [{"name": "worker-container", **KSERVE}]}}
 
@@ -739,7 +741,7 @@ def stored(name: str, program: str) -> dict[str, Any]:
     return predictor({"containers": [{"name": name, **KSERVE, "command": [program, "serve", "dense"], "env": env}]})
 
 
-OF_STORAGE = {"command": ["/mnt/models/vllm", "serve", "dense"]}
+OF_STORAGE = {"command": ["sh", "-c", "/mnt/models/vllm serve dense"]}
 PROGRAM = "`/mnt/models/vllm`"
 PROGRAMS = "{} may be a different vLLM from the image's; decided for vLLM 0.24.0, which may not be the one that runs"
 ACTIONS = ("sync", "sync+restart")
@@ -875,10 +877,9 @@ def test_the_container_beside_a_runtime_has_a_mount_of_its_own(is_enabled: bool)
 
 def test_a_program_on_the_volume_of_a_model_may_be_another_vllm(ask: Asking) -> None:
     model = {"modelFormat": {"name": "vLLM"}, "image": IMAGE, "storageUri": "pvc://a"}
-    command = ["/mnt/models/vllm", "serve", "dense"]
-    found = warnings(ask, predictor({"model": {**model, "command": command}}))
+    found = warnings(ask, predictor({"model": {**model, **OF_STORAGE}}))
     assert any(each.startswith("`/mnt/models/vllm` may be a different vLLM from the image's") for each in found)
-    found = warnings(ask, predictor({"model": {**model, "command": SERVE}}))
+    found = warnings(ask, predictor({"model": {**model, "command": SCRIPT}}))
     assert not any("that runs" in each for each in found)
 
 
@@ -889,7 +890,7 @@ def on_the_hub(kind: str, *mounts: dict[str, Any], uri: str = "hf://dense") -> d
         model = {
             "modelFormat": {"name": "vLLM"},
             "storageUri": uri,
-            "command": [*SERVE[:2], "/mnt/models"],
+            "command": SERVE[:2],
             **container,
         }
         return predictor({"model": model, "volumes": volumes})
