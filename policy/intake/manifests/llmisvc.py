@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from policy.intake.manifests.go_template import TemplateContext
     from policy.intake.manifests.reading import ManifestNode
 
+MISSING: Final = (
+    "`baseRefs` merges {} into this object, which the manifest does not show; send the LLMInferenceServiceConfig as "
+    "well"
+)
+UNCERTAIN: Final = (
+    "several LLMInferenceServiceConfigs of the manifest may be {}, and one of them is assumed; give each object once, "
+    "with its `metadata.namespace`"
+)
 MAIN: Final = "main"
 EXTRA: Final = "VLLM_ADDITIONAL_ARGS"
 OFFLOADS_FROM: Final = Version("0.22")
@@ -50,7 +58,7 @@ def read_llm_inference_service(document: ManifestNode) -> None:
         if spec.get("prefill").is_object():
             prefill = own.get("prefill") if own.get("prefill").is_object() else own.with_value({})
             _read_workload(_Workload(spec.get("prefill"), prefill, spec, service.context, service))
-    _read_others(spec.get("router", "scheduler"), service.context)
+    _read_others(spec.get("router", "scheduler"), service.context, service)
 
 
 def read_llm_inference_service_config(document: ManifestNode) -> None:
@@ -60,7 +68,7 @@ def read_llm_inference_service_config(document: ManifestNode) -> None:
         _read_workload(_Workload(spec, spec, spec, context, None))
         if spec.get("prefill").is_object():
             _read_workload(_Workload(spec.get("prefill"), spec.get("prefill"), spec, context, None))
-    _read_others(spec.get("router", "scheduler"), context)
+    _read_others(spec.get("router", "scheduler"), context, None)
 
 
 def _unread_fields(spec: ManifestNode) -> AbstractContextManager[None]:
@@ -82,20 +90,24 @@ class _Workload(NamedTuple):
     service: MergedService | None
 
 
-def _read_others(scheduler: ManifestNode, context: TemplateContext) -> None:
+def _read_others(scheduler: ManifestNode, context: TemplateContext, service: MergedService | None) -> None:
     """Read the containers of the router's scheduler and its tokenizer, which seldom start vLLM."""
     for pod in (scheduler.get("template"), scheduler.get("tokenizer", "template")):
         for container in pod_containers(pod):
-            _read_other(container, pod, context)
+            _read_other(container, pod, context, service)
         read_passing_containers(pod)
 
 
-def _read_other(container: ManifestNode, pod: ManifestNode, context: TemplateContext) -> None:
+def _read_other(
+    container: ManifestNode, pod: ManifestNode, context: TemplateContext, service: MergedService | None
+) -> None:
     container, notes = rendered(container, context)
     other = read_container(container, pod)
     if other.starts_vllm():
         for note in notes:
             other.note(note)
+        if service is not None and (service.missing or service.uncertain):
+            _note_configurations(other, service)
         other.finish()
 
 
@@ -111,7 +123,7 @@ def _read_workload(part: _Workload) -> None:
             _read_main(part, role, main, is_spread=spread, with_workers=with_workers)
         for other in containers:
             if other is not main:
-                _read_other(other, pod, part.context)
+                _read_other(other, pod, part.context, part.service)
         read_passing_containers(pod)
 
 
@@ -176,10 +188,15 @@ def _note_configurations(draft: EngineDraft, service: MergedService | None) -> N
     for name in service.names:
         draft.note(f"merged with the LLMInferenceServiceConfig {quoted(name)} of the manifest")
     if service.missing:
-        draft.note(
-            f"`baseRefs` merges {enumerated(service.missing)} into this object, which the manifest does not show; send "
-            "the LLMInferenceServiceConfig as well"
-        )
+        draft.has_hidden_variables = True
+        _doubt(draft, MISSING.format(enumerated(service.missing)))
+    if service.uncertain:
+        _doubt(draft, UNCERTAIN.format(enumerated(service.uncertain)))
+
+
+def _doubt(draft: EngineDraft, why: str) -> None:
+    draft.note(why)
+    draft.doubts.append(why)
 
 
 def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_workers: bool, worker: bool) -> None:
@@ -231,7 +248,9 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
 def _add_extra(draft: EngineDraft) -> None:
     extra = draft.env.get(EXTRA, "")
     if extra is None:
-        draft.note(f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
+        _doubt(draft, f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
+    elif EXTRA not in draft.env and draft.has_hidden_variables:
+        draft.doubts.append(f"a source of variables that the manifest does not show may set `{EXTRA}`")
     elif extra:
         draft.add_shell([(f"env.{EXTRA}", extra)])
 

@@ -19,6 +19,8 @@ from policy.intake.manifests.strategic_merge import merged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policy.intake.manifests.reading import LLMConfig
+
 PREFIX: Final = "kserve-"
 """The beginning of the names of KServe's own configurations, unless its installation sets another."""
 PINNED: Final = "serving.kserve.io/"
@@ -34,30 +36,31 @@ class MergedService:
     """A service with the configurations that it names and the manifest shows.
 
     ``spec`` is the result, a node whose faults point to the service's own spec. ``own`` is the spec as written, whose
-    values templates get. ``missing`` has the names in ``baseRefs`` that the manifest does not show, and ``names`` those
-    of the configurations that were merged.
+    values templates get. ``missing`` has the names in ``baseRefs`` that the manifest does not show, ``names`` those
+    of the configurations that were merged, and ``uncertain`` those of which another one may be meant.
     """
 
     def __init__(self, document: ManifestNode) -> None:
         self.own = document.get("spec")
         self.names: list[str] = []
         self.missing: list[str] = []
+        self.uncertain: list[str] = []
         found: list[Any] = []
         for item in self.own.get("baseRefs").items():
             name = item.get("name").text()
             config = document.reader.llm_config(name) if name else None
             if name and config is None:
                 self.missing.append(name)
-            elif name and config is not None and document.reader.may_copy_values(item, config.value):
-                self.names.append(name)
-                found.append(config.value)
+            elif name and config is not None and document.reader.may_copy_values(item, config.spec.value):
+                self._add(name, config)
+                found.append(config.spec.value)
         presets = []
         if document.reader.has_llm_configs and isinstance(self.own.value, dict):
             for name in _preset_names(document, self._over(self.own.value, found)):
                 config = document.reader.llm_config(name)
-                if config is not None and document.reader.may_copy_values(config, config.value):
-                    self.names.append(name)
-                    presets.append(_without_own_command(config.value))
+                if config is not None and document.reader.may_copy_values(config.spec, config.spec.value):
+                    self._add(name, config)
+                    presets.append(_without_own_command(config.spec.value))
         self.spec = self.own
         if presets or found:
             every = [*presets, *found, self.own.value]
@@ -65,6 +68,11 @@ class MergedService:
                 document.reader, self._over(every[0], every[1:]), self.own.path, self.own.pointer, within=True
             )
         self.context = context_of(document)
+
+    def _add(self, name: str, config: LLMConfig) -> None:
+        self.names.append(name)
+        if not config.is_certain:
+            self.uncertain.append(name)
 
     @staticmethod
     def _over(base: Any, others: Sequence[Any]) -> Any:

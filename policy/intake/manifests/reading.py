@@ -76,6 +76,13 @@ class ServingRuntime(Struct, frozen=True):
         )
 
 
+class LLMConfig(Struct, frozen=True):
+    """The spec of a LLMInferenceServiceConfig; ``is_certain``: whether no other one of the manifest can be meant."""
+
+    spec: ManifestNode
+    is_certain: bool = True
+
+
 class ManifestReader:
     """The state of reading a manifest: the engines, faults, ConfigMaps and ServingRuntimes so far."""
 
@@ -111,7 +118,7 @@ class ManifestReader:
         self.chart_values: dict[str, ManifestNode | None] = {}
         """The values of each HelmChartConfig of K3s, by its pointer, as several charts may have its name."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
-        self._llm_configs: dict[str, dict[str | None, ManifestNode]] = {}
+        self._llm_configs: dict[str, dict[str | None, LLMConfig]] = {}
         self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}
         self._runtimes: dict[str, dict[str | None, ServingRuntime]] = {}
         self._cluster_runtimes: dict[str, ServingRuntime] = {}
@@ -213,20 +220,29 @@ class ManifestReader:
         return bool(self._llm_configs)
 
     def add_llm_config(self, namespace: str | None, name: str, spec: ManifestNode) -> None:
-        """Add the spec of a LLMInferenceServiceConfig of the manifest."""
-        self._llm_configs.setdefault(name, {})[namespace] = spec
+        """Add the spec of a LLMInferenceServiceConfig; the last one of a name and namespace counts."""
+        same_name = self._llm_configs.setdefault(name, {})
+        before = same_name.get(namespace)
+        is_certain = before is None or (before.is_certain and before.spec.value == spec.value)
+        same_name[namespace] = LLMConfig(spec, is_certain)
 
-    def llm_config(self, name: str) -> ManifestNode | None:
-        """The spec of the LLMInferenceServiceConfig to which the current object refers; None if it is not certain.
+    def llm_config(self, name: str) -> LLMConfig | None:
+        """The LLMInferenceServiceConfig to which the current object refers.
 
-        The one in the object's namespace comes first, then one without a namespace, then the one in KServe's. An object
-        without a namespace refers to the only one of this name.
+        The one in the object's namespace comes first, then the one in KServe's. An object without a namespace may be
+        applied to any; if several configurations can be meant then, the one that is found is not certain.
         """
         same_name = self._llm_configs.get(name, {})
-        for namespace in (self.namespace, None, LLM_CONFIG_NAMESPACE):
-            if namespace in same_name:
-                return same_name[namespace]
-        return next(iter(same_name.values())) if self.namespace is None and len(same_name) == 1 else None
+        if self.namespace is not None and self.namespace in same_name:
+            return same_name[self.namespace]
+        if self.namespace is None:
+            possible = [*same_name]
+        else:
+            possible = [namespace for namespace in (None, LLM_CONFIG_NAMESPACE) if namespace in same_name]
+        if not possible:
+            return None
+        found = same_name[None if None in possible else possible[0]]
+        return found if len(possible) == 1 else structs.replace(found, is_certain=False)
 
     def add_referenced(self, identity: tuple[str, str], namespace: str | None, name: str, node: ManifestNode) -> None:
         """Add an object of the manifest to which others refer by group, kind and name; no namespace: the cluster's."""

@@ -19,6 +19,14 @@ ALONE = (
     "a configuration by itself: the model, the arguments and the variables of the services that name it are not known, "
     "and count as not set"
 )
+MISSING = (
+    "`baseRefs` merges `c` into this object, which the manifest does not show; send the LLMInferenceServiceConfig as "
+    "well"
+)
+UNCERTAIN = (
+    "several LLMInferenceServiceConfigs of the manifest may be `{}`, and one of them is assumed; give each object "
+    "once, with its `metadata.namespace`"
+)
 MERGED = "merged with the LLMInferenceServiceConfig `{}` of the manifest"
 OWN_SCRIPT = (
     'KV="{{ kvTransferConfig .Spec.KVCacheOffloading }}"\n'
@@ -197,8 +205,76 @@ def test_a_configuration_is_that_of_the_namespace_or_of_kserve(
     config_in: str | None, service_in: str | None, image: str | None
 ) -> None:
     found = of_service(config("c", config_in, template=main(image=IMAGE)), service("c", namespace=service_in))
-    missing = "`baseRefs` merges `c` into this object, which the manifest does not show"
-    assert (found.image, any(note.startswith(missing) for note in found.notes)) == (image, image is None)
+    doubts = [MISSING] if image is None else []
+    assert (found.image, found.doubts, found.has_hidden_variables) == (image, doubts, image is None)
+    assert [note for note in found.notes if note in doubts] == doubts
+
+
+@table(
+    ("configs_in", "service_in", "image", "is_certain"),
+    [
+        (["a", "kserve"], "a", 0, True),
+        (["kserve", "a"], "a", 1, True),
+        (["b", "kserve"], "a", 1, True),
+        ([None, "a"], "a", 1, True),
+        ([None, "b"], "a", 0, True),
+        ([None, "kserve"], "a", 0, False),
+        (["b", "c"], "a", None, True),
+        (["a", "kserve"], None, 0, False),
+        ([None, "b"], None, 0, False),
+        (["b", "c"], None, 0, False),
+        (["a", "a"], "a", 1, False),
+        (["a", "a", "kserve"], "a", 1, False),
+    ],
+)
+@table("is_preset", [False, True])
+def test_of_several_configurations_the_one_that_counts_may_not_be_certain(
+    configs_in: list[str | None],
+    service_in: str | None,
+    image: int | None,
+    is_certain: bool,  # noqa: FBT001  # a table's value
+    is_preset: bool,  # noqa: FBT001  # as above
+) -> None:
+    name = "kserve-config-llm-template" if is_preset else "c"
+    configs = [config(name, each, template=main(image=f"{IMAGE}-{at}")) for at, each in enumerate(configs_in)]
+    found = of_service(*configs, service(*([] if is_preset else ["c"]), namespace=service_in))
+    assert found.image == (None if image is None else f"{IMAGE}-{image}")
+    missing = [MISSING] if image is None and not is_preset else []
+    assert found.doubts == (missing if is_certain else [UNCERTAIN.format(name)])
+
+
+@table(
+    ("fields", "doubt"),
+    [
+        (
+            {"env": [{"name": "VLLM_ADDITIONAL_ARGS", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+            "the value of `VLLM_ADDITIONAL_ARGS` is not in the manifest; its arguments are not known",
+        ),
+        (
+            {"envFrom": [{"secretRef": {"name": "s"}}]},
+            "a source of variables that the manifest does not show may set `VLLM_ADDITIONAL_ARGS`",
+        ),
+        ({"envFrom": [{"secretRef": {"name": "s"}}], "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": "--b"}]}, ""),
+        ({"envFrom": [{"secretRef": {"name": "s"}}], "command": ["vllm", "serve", "m"]}, ""),
+    ],
+)
+def test_arguments_in_a_variable_that_is_not_known_are_a_doubt(fields: dict[str, Any], doubt: str) -> None:
+    assert of_service(config("d"), service(template=main(**fields))).doubts == ([doubt] if doubt else [])
+
+
+def test_the_same_configuration_given_twice_is_certain() -> None:
+    shared = config("c", "a", template=main(image=IMAGE))
+    assert of_service(shared, shared, service("c", namespace="a")).doubts == []
+
+
+def test_a_configuration_that_is_not_shown_may_change_other_containers() -> None:
+    pod = {"containers": [{"name": "main"}, {"name": "x", "image": IMAGE, "command": ["vllm", "serve", "m"]}]}
+    found = engines(
+        service("c", template=pod, router={"scheduler": {"template": {"containers": pod["containers"][1:]}}})
+    )
+    assert [each.doubts for each in found] == [[MISSING]] * 3
+    found = engines(config("c", template=pod), service("c"))
+    assert [each.doubts for each in found] == [[]] * 3
 
 
 @pytest.mark.parametrize(
