@@ -906,16 +906,16 @@ JSON_MEMBERS: Final = {
 def test_a_secret_as_the_value_of_any_flag_or_field_is_not_shown(policy: Policy, value: str) -> None:
     uses = [[option.name, value] for option in flags(RELEASE).by_name.values()]
     uses += [
-        [flag, json.dumps({name: value, **({"method": "ngram"} if "spec" in flag and name != "method" else {})})]
+        [flag, json.dumps({name: member, **({"method": "ngram"} if "spec" in flag and name != "method" else {})})]
         for flag, names in JSON_MEMBERS.items()
         for name in names
-        for value in (SECRET, [SECRET], {SECRET: SECRET})
+        for member in (SECRET, [SECRET], {SECRET: SECRET})
     ]
     documents = [deployment(["serve", NAME, *words], env={"HF_TOKEN": SECRET}) for words in uses]
     for field in ("model_type", "architectures", "torch_dtype", "layer_types", "quantization_config", "auto_map"):
-        for value in (SECRET, [SECRET], {"quant_method": SECRET}, {"AutoModel": SECRET}):
+        for changed in (SECRET, [SECRET], {"quant_method": SECRET}, {"AutoModel": SECRET}):
             documents.append(deployment(["serve", NAME], env={"HF_TOKEN": SECRET}))
-            documents[-1]["deployment"]["model_configs"] = {NAME: {**QWEN, field: value}}
+            documents[-1]["deployment"]["model_configs"] = {NAME: {**QWEN, field: changed}}
     shown = [
         (document, text)
         for document in documents
