@@ -209,6 +209,15 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "files in deep folders": lambda size: (
         "touch " + "".join(numbered("/{0}" + "/a" * 400 + " ", size)) + ";vllm serve /a"
     ),
+    "links": lambda size: repeated("ln -s /a /b; cp x /b/a; ", size) + "cd /b; vllm serve a",
+    "links of links": lambda size: (
+        "".join(f"ln -s /l{n} /l{n + 1};" for n in range(size // 60))
+        + repeated("cp x /l9/a;", size // 2)
+        + "vllm serve a"
+    ),
+    "links in a deep folder": lambda size: (
+        f"cd /{'a/' * 120};ln -s /x y;" + repeated("cp x a/b;", size) + "cd y; vllm serve a"
+    ),
     "models filled": lambda size: f"cd /{'a/' * 120};tar xf x;" + repeated("vllm serve a;", size),
     "code that names paths": lambda size: "python3 -c 'x(" + repeated("/a", size) + ")'; vllm serve /a",
     "code that names no paths": lambda size: "python3 -c 'x/ " + repeated("a", size) + "'; vllm serve /a",

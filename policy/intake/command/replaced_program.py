@@ -21,6 +21,7 @@ from policy.intake.command.filled_folders import (
     FOLDER_OPTION,
     filled_folders,
 )
+from policy.intake.command.links import LINKERS, Links
 from policy.intake.command.model_folders import REMOVERS, ChangedModels, filled_by, made_folders, paths_in
 from policy.intake.command.paths import MAX_PATH, joined
 from policy.intake.command.pip_command import PIP_NAME
@@ -72,6 +73,7 @@ REPLACERS: Final = COPIES | REMOVERS | {"install", "update-alternatives"}
 FIND_ACTIONS: Final = ("-exec", "-ok", "-delete", "-fls", "-fprint")
 PREFIXES: Final = frozenset({"command", "exec", "nice", "nohup", "sudo"})
 """Programs that run the one after them."""
+LINK: Final = "ln"
 FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
 """Shell commands that change the working folder to their last argument."""
 PROGRAM_FOLDER: Final = re.compile(r"(?:.*/)?s?bin/?", re.DOTALL)
@@ -125,6 +127,7 @@ class ReplacedFiles(Struct):
     """The paths that commands may list for a later one, as before `|`."""
     _listed: dict[str, list[str]] = {}
     """The variables of loops, with the paths that each may name."""
+    _links: Links = field(default_factory=Links)
     _is_listed: bool = False
     """Whether a command may list such places for another one, as before `|`."""
     _is_loaded_from: bool = False
@@ -186,6 +189,12 @@ class ReplacedFiles(Struct):
         elif self._listed and not is_reader:
             for name in {name for word in arguments if "$" in word for name in REFERENCE.findall(word)}:
                 self._change_listed(program, self._listed.pop(name, []))
+        self._change_meanings(program, words, arguments)
+
+    def _change_meanings(self, program: str, words: Sequence[str], arguments: Sequence[str]) -> None:
+        """Note what a command changes of what later paths mean: the links, and the working folder."""
+        if program in LINKERS:
+            self._links.add(arguments, self.folder)
         if program in FOLDER_CHANGING:
             self.enter("" if words[-1] == "-" else self._resolved(words[-1]))
 
@@ -194,16 +203,17 @@ class ReplacedFiles(Struct):
     ) -> None:
         """Note the folders of models that a command may change; it ``filled`` some with what it does not name."""
         made = [*made_folders(program, arguments)]
-        for path in (*made, *outputs):
-            self._models.make(program, self._resolved(path))
-        for path in outputs:
-            self._models.write(program, self._resolved(path))
-        for path in filled_by(program, arguments, made, filled):
-            self._models.fill(program, self._resolved(path))
-        for path in paths_in(arguments):
-            if path[0] in {"/", ".", "~"}:
-                self._models.make(program, self._resolved(path))
-            self._models.write(program, self._resolved(path))
+        for path in self._places(*made, *outputs):
+            self._models.make(program, path)
+        for path in self._places(*outputs):
+            self._models.write(program, path)
+        for path in self._places(*filled_by(program, arguments, made, filled)):
+            self._models.fill(program, path)
+        for named in paths_in(arguments):
+            for path in self._places(named):
+                if named[0] in {"/", ".", "~"}:
+                    self._models.make(program, path)
+                self._models.write(program, path)
 
     def _change_listed(self, program: str, paths: list[str]) -> None:
         """Note that a program may change the files and folders that another command or a loop lists, once."""
@@ -231,6 +241,8 @@ class ReplacedFiles(Struct):
         if changed is None and (server.module or server.is_dynamo):
             changed = self._packages.get(folder) or self._written.get(folder)
             programs.append(join(folder, "vllm"))
+        if changed is None and any(self._links.followed(each) != each for each in programs):
+            changed = LINK
         for each in programs if self._filled else ():
             above, below = dirname(each), each
             while changed is None and above != below and len(each) <= MAX_PATH:
@@ -272,22 +284,28 @@ class ReplacedFiles(Struct):
 
     def _write(self, program: str, target: str) -> None:
         """Note that a program may write a path."""
-        if not target or target.startswith("-") or len(path := self._resolved(target)) > MAX_PATH:
+        if not target or target.startswith("-"):
             return
-        self._written.setdefault(path, program)
-        self._models.write(program, path)
-        above, found, _ = f"/{path}/".partition("/vllm/")
-        if found:
-            self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
+        for path in self._places(target):
+            if len(path) > MAX_PATH:
+                continue
+            self._written.setdefault(path, program)
+            self._models.write(program, path)
+            above, found, _ = f"/{path}/".partition("/vllm/")
+            if found:
+                self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
 
     def _fill(self, program: str, folders: Iterable[str]) -> None:
         """Note that a program may write any file in some folders."""
         for folder in folders:
-            if not folder or folder[0] == "-" or len(path := self._resolved(folder).removesuffix("/*")) > MAX_PATH:
+            if not folder or folder[0] == "-":
                 continue
-            self._filled.setdefault(path, program)
-            if ABOVE.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
-                self.replaced = self.replaced or _replaced(program)
+            for path in (each.removesuffix("/*") for each in self._places(folder)):
+                if len(path) > MAX_PATH:
+                    continue
+                self._filled.setdefault(path, program)
+                if ABOVE.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
+                    self.replaced = self.replaced or _replaced(program)
 
     def other_models(self, server: ServerCommand) -> Iterator[str]:
         """Why a server may load another model because of the commands before it."""
@@ -303,11 +321,29 @@ class ReplacedFiles(Struct):
         if self._names_place(target):
             return True
         is_plain = target[:1] not in {"/", "~", "$"} and "./" not in target and "//" not in target
-        return FILES.search(self._end + target if is_plain else self._resolved(target)) is not None
+        if FILES.search(self._end + target if is_plain else self._resolved(target)) is not None:
+            return True
+        return any(FILES.search(path) is not None for path in self._places(target)[1:])
 
     def _names_place(self, word: str) -> bool:
         """Whether a text names such a place, or a variable that may."""
         return _names_files(word) or not self._names.isdisjoint(REFERENCE.findall(word))
+
+    def are_behind_link(self, folders: Iterable[str]) -> bool:
+        """Whether the working folder after a server changes to others is at or below a link that may have been made."""
+        folder = self.folder
+        for each in folders:
+            folder = joined(folder, each)
+        return self._links.followed(folder) != folder
+
+    def _places(self, *paths: str) -> list[str]:
+        """The resolved paths, each followed by where links that commands may have made lead from it."""
+        found = []
+        for path in map(self._resolved, paths):
+            found.append(path)
+            if (other := self._links.followed(path)) != path:
+                found.append(other)
+        return found
 
     def _resolved(self, path: str) -> str:
         found = self._paths.get(path)

@@ -22,6 +22,8 @@ from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.intake.command.script_commands import Command
     from policy.intake.command.script_context import FindServer, RayJob, ScriptContext, Variables
     from policy.intake.command_line import Installation
@@ -109,7 +111,9 @@ def server_in_script(
             if runs_image_s := found.installation is None:
                 found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
             found = replace(
-                found, folders=(*folders, *found.folders), doubts=[*found.doubts, *files.other_models(found)]
+                found,
+                folders=_followed([*folders, *found.folders], found.folders, files),
+                doubts=[*found.doubts, *files.other_models(found)],
             )
             if context.job is not None:
                 context.job.files.append((files, files.folder))
@@ -134,6 +138,11 @@ def server_in_script(
         installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
     first = replace(first, set_at=dict.fromkeys(first.env, place), installation=installation)
     return _with_doubts(first, [found for found, _ in runs], [*(before.triton or []), *doubts[:1]], unread)
+
+
+def _followed(folders: list[str], last: Sequence[str], files: ReplacedFiles) -> tuple[str, ...]:
+    """The working folders, the last of them a server's own, and one that is not known if a link leads elsewhere."""
+    return (*folders, Unknown(folders[-1])) if folders and files.are_behind_link(last) else tuple(folders)
 
 
 def _may_come_before_others(command: Command, job: RayJob | None) -> bool:

@@ -576,6 +576,13 @@ def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
         *((f"cd {each}; SERVE", {}, True) for each in ('"$A"', "$(echo /mnt/x)", "/mnt/*", "/proc/self/root/mnt/x")),
         *(("cd /mnt/x; cd /proc/self/cwd; SERVE", {}, True), ('cd "$A"; cd y; SERVE', {}, True)),
         *(('cd "$A"; cd /other; SERVE', {}, False), ("env -C /mnt/x SERVE", {}, True)),
+        *(("ln -s /mnt/x /d; env -C /d SERVE", {}, True), ("ln -s /mnt/x /d; cd /d; env -C /x SERVE", {}, False)),
+        *(("ln -s /mnt/x /data; cd /data; SERVE", {}, True), ("ln -s /mnt/x /data; cd /other; SERVE", {}, False)),
+        *(("ln -s /mnt /data; cd /data/x; SERVE", {}, True), ("cd /data; ln -s /mnt/x y; cd y; SERVE", {}, True)),
+        *(
+            ("ln -s /mnt/x /data; bash -c 'cd /data; SERVE'", {}, True),
+            ("ln -sfn /mnt/x d && cd d && SERVE", {}, True),
+        ),
     ],
 )
 def test_the_working_folder_of_a_script_may_be_a_mount(
