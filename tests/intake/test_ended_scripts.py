@@ -108,6 +108,13 @@ def test_env_that_starts_its_program_starts_the_server(command: str) -> None:
         ("set -euo pipefail\nfalse\nvllm serve a/b", ENDS),
         ("set -o errexit; true && false; vllm serve a/b", ENDS),
         ("set +e; set -e; x || true; false; vllm serve a/b", ENDS),
+        *(
+            (f"set -e; {test}; vllm serve a/b", ENDS.replace("false", test))
+            for test in ("[ 1 = 2 ]", "[ ]", "test a = b", "[ -z x ]", "[ a != a ]", "[ 1 -eq 2 ]")
+        ),
+        ("[ 1 = 2 ] && vllm serve a/b", "the command after `[ 1 = 2 ] &&` never runs"),
+        ("test x || vllm serve a/b", "the command after `test x ||` never runs"),
+        ("if [ -n '' ]; then vllm serve a/b; fi", "the commands after `if [ -n  ]` never run"),
     ],
 )
 def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: str) -> None:
@@ -139,6 +146,10 @@ def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: st
         ),
         *("set -eo pipefail; set +o pipefail; false | x; vllm serve a/b", "set -e; false | false & vllm serve a/b"),
         *("set -e; false | x; true | x; vllm serve a/b", "set -eo pipefail; x | y; vllm serve a/b | tee z"),
+        *("set -e; [ 1 = 1 ]; vllm serve a/b", "set -e; [ -f x ]; vllm serve a/b", "[ 1 = 2 ]; vllm serve a/b"),
+        *('A=; [ -n "$A" ] || vllm serve a/b', 'set -e; [ "$(x)" = 1 ]; vllm serve a/b'),
+        *('set -e; [ "${A:-0}" = 1 ]; vllm serve a/b', "set -e; [ 1 = 2 ] || vllm serve a/b"),
+        *("set -e; [ 1 -eq x ] || vllm serve a/b", "[ ! x ] || vllm serve a/b"),
         *("vllm serve a/b; set -e; false", "set -e; while false; do x; done; vllm serve a/b"),
     ],
 )
@@ -393,3 +404,111 @@ WITHOUT_PIPEFAIL = "a `sh` such as dash has no option `pipefail`, and ends the s
 def test_a_shell_that_may_not_have_pipefail_may_end_the_script(words: list[str], doubts: list[str]) -> None:
     found = read_command(words, ["a"] * len(words), {}, [], "")
     assert (found.words, found.doubts) == (["a/b"], doubts)
+
+
+STATUSES = [
+    *(
+        "[ 1 = 2 ]",
+        "[ 1 = 1 ]",
+        "[ a != b ]",
+        "[ a != a ]",
+        "[ ]",
+        "[ x ]",
+        "[ '' ]",
+        "[ -n x ]",
+        "[ -n '' ]",
+        "[ -z '' ]",
+    ),
+    *(
+        "[ -z x ]",
+        "[ 1 -eq 1 ]",
+        "[ 1 -eq 2 ]",
+        "[ 2 -gt 1 ]",
+        "[ 2 -ge 3 ]",
+        "[ 1 -lt 2 ]",
+        "[ 3 -le 2 ]",
+        "[ 1 -ne 1 ]",
+    ),
+    *("test a = a", "test", "test x", "test -n", "test 01 -eq 1", "test -1 -lt 0"),
+]
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+@pytest.mark.parametrize("command", STATUSES)
+def test_a_known_test_succeeds_as_in_a_shell(shell: str, command: str) -> None:
+    succeeds = subprocess.run([shell, "-c", command], check=False).returncode == 0
+    joiner = "&&" if succeeds else "||"
+    assert read(f"{command} {joiner} vllm serve a/b")[0] == ["a/b"]
+    other = "||" if succeeds else "&&"
+    assert read(f"{command} {other} vllm serve a/b")[0] == []
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("stdbuf", "`stdbuf` starts nothing without the mode of a stream"),
+        *(
+            (f"chrt {options}", "`chrt` starts nothing with the priority `{}`")
+            for options in ("0", "100", "-r 0", "-f 0")
+        ),
+        *(
+            (f"chrt {options}", "`chrt` starts nothing with the priority `{}`")
+            for options in ("-b 5", "-o 1", "-i 3", "-v -o 9", "-fb 5", "-o -r 0")
+        ),
+    ],
+)
+def test_a_launcher_that_refuses_its_options_starts_no_server(program: str, why: str) -> None:
+    message = f"{why.format(program.rsplit(maxsplit=1)[-1])}, {STARTS_NOTHING}"
+    for before in ("", "nice ", "env A=1 "):
+        assert read(f"{before}{program} vllm serve a/b") == ([], [], [message])
+    done = subprocess.run([*program.split(), "true"], check=False, capture_output=True)
+    assert done.returncode
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *("stdbuf -oL", "stdbuf -i0 -e0", "stdbuf --output=L", "stdbuf -o L", "chrt 1", "chrt 99", "chrt -f 50"),
+        *("chrt -o 0", "chrt -b 0", "chrt -i 0", "chrt -rR 5", "chrt --batch 0", "chrt -vb 0", "chrt --other 0"),
+        *("chrt -bf 5", "chrt -b -f 5", "chrt -r -o 0", "chrt -- 5"),
+    ],
+)
+def test_a_launcher_with_its_options_starts_the_server(program: str) -> None:
+    assert read(f"{program} vllm serve a/b") == (["a/b"], [], [])
+
+
+@pytest.mark.parametrize("option", ["-a x", "-l", "-c", "-cl"])
+def test_only_bash_has_options_of_exec(option: str) -> None:
+    doubt = "only bash has options of `exec`, and the shell may be another one"
+    for shell, is_doubted in (("sh", True), ("bash", False)):
+        words = [shell, "-c", f"exec {option} vllm serve a/b"]
+        found = read_command(words, ["a"] * 3, {}, [], "")
+        assert (found.words, doubt in found.doubts) == (["a/b"], is_doubted)
+
+
+SHIFTED = "`shift` takes more arguments than there are, which ends the script"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_ended"),
+    [
+        (["sh", "-c", "shift; SERVE"], True),
+        (["sh", "-c", "shift 2; SERVE", "x", "1"], True),
+        (["sh", "-c", "shift; SERVE", "x", "1"], False),
+        (["sh", "-c", "shift 0; SERVE"], False),
+        (["bash", "-c", "shift; SERVE"], False),
+        (["bash", "-ec", "shift; SERVE"], True),
+        (["bash", "-c", "set -e; shift 3; SERVE", "x", "1", "2"], True),
+        (["sh", "-c", "set -- a b; shift 2; SERVE"], False),
+        (["sh", "-c", "set -- $A; shift 2; SERVE"], False),
+    ],
+)
+def test_shift_beyond_the_arguments_ends_a_script(words: list[str], *, is_ended: bool) -> None:
+    words = [word.replace("SERVE", "vllm serve a/b") for word in words]
+    found = read_command(words, ["a"] * len(words), {}, [], "")
+    assert (found.words[:1], SHIFTED in found.doubts) == (["a/b"], is_ended)
+    if "$A" not in words[2]:
+        started = [word.replace("vllm serve a/b", "echo x") for word in words]
+        shell = "dash" if words[0] == "sh" else "bash"
+        done = subprocess.run([shell, *started[1:]], check=False, capture_output=True, text=True)
+        assert (done.stdout == "") == is_ended

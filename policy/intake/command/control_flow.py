@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from policy.intake.command.builtin_tables import TRAP_SIGNALS
 from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.known_status import certain_status, is_test
 from policy.intake.command.script_variables import Chain, ScriptVariables, VariablesSnapshot
 from policy.messages import quoted
 
@@ -35,8 +36,8 @@ OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while
 BRANCHES: Final = frozenset({"then", "elif", "else", "do"})
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
 NEVER: Final = "the commands after {} never run"
-CERTAIN_STATUS: Final = {"true": True, ":": True, "false": False}
-"""The commands that certainly succeed or fail."""
+MAX_SHOWN: Final = 40
+"""How much of a test is shown."""
 FUNCTION_DOUBT: Final = "a function runs after its definition, and variables change in between"
 LOOP_DOUBT: Final = "a loop sets variables, which may have other values in the next iteration"
 
@@ -231,11 +232,14 @@ class ControlFlow(Struct):
         self.is_piped = operator in PIPES
         return is_in_subshell
 
-    def reach(self, words: Sequence[str], operator: str, *, is_in_subshell: bool, is_redirected: bool) -> str:
+    def reach(
+        self, words: Sequence[str], operator: str, *, is_in_subshell: bool, is_redirected: bool, is_literal: bool
+    ) -> str:
         """Why a command before ``operator`` never runs, empty if it may; also notes what it means for those after it.
 
         A redirection may fail, and then bash goes on after the command. After `set -e` a failure ends the script,
-        except before `&&` or `||`, after `!`, and in a condition.
+        except before `&&` or `||`, after `!`, and in a condition. ``is_literal``: whether the command has no
+        expansions.
         """
         joiner = self.variables.chain.joiner
         is_negated, self.is_negated = self.is_negated, False
@@ -245,8 +249,10 @@ class ControlFlow(Struct):
         if not why and self.status is not None and joiner == ("||" if self.status else "&&"):
             return f"the command after `{self.status_of} {joiner}` never runs"
         name = words[0]
-        is_known = name in CERTAIN_STATUS and not (is_in_subshell or (is_redirected and name != "false"))
-        is_success = CERTAIN_STATUS[name] if is_known else None
+        status = certain_status(words, is_literal=is_literal)
+        is_known = not (is_in_subshell or (is_redirected and status is not False))
+        is_success = status if is_known else None
+        name = " ".join(words)[:MAX_SHOWN] if is_test(words) else name
         if name == "trap" and not (is_in_subshell or is_redirected) and _sets_trap(words):
             is_success = True
         self.status = self.condition_status = None if is_success is None else is_success is not is_negated

@@ -12,6 +12,8 @@ from policy.intake.command.words import Pattern, Unknown, is_uncertain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MAX_OPERANDS: Final = 2
+"""The number of operands from which on `shift` has too many."""
 UNKNOWN_ARGUMENTS: Final = (Unknown("$@", is_several=True),)
 
 
@@ -45,6 +47,13 @@ class PositionalParameters(Struct):
             self._keep_name(others[count if count <= len(others) else 0 :])
         else:
             self._keep_name(UNKNOWN_ARGUMENTS)
+
+    def cannot_shift(self, operands: Sequence[str]) -> bool:
+        """Whether `shift` with its operands certainly takes more arguments than there are."""
+        is_known = not any(type(word) is Pattern or getattr(word, "is_several", False) for word in self.words)
+        count = operands[0] if operands else "1"
+        is_number = len(operands) < MAX_OPERANDS and count.isdecimal() and len(count) < len(str(MAX_WORDS))
+        return is_known and is_number and int(count) > len(self.words[1:])
 
     def forget(self) -> None:
         """Mark the arguments as unknown."""

@@ -16,6 +16,7 @@ from policy.intake.command.env_options import EnvWords
 from policy.intake.command.exported_variables import exported_by
 from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
+from policy.intake.command.launcher_refusals import refusal_of
 from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
 from policy.intake.command.nested_commands import server_of_eval, server_of_shell, server_of_xargs
 from policy.intake.command.program_names import MAX_DOUBTS, program_doubts
@@ -233,6 +234,10 @@ class _ProgramWalk(Struct):
             return False, other_program(words, self.places, at)
         if read.is_unexpected or (end < len(words) and self._is_unknown(end)):
             return self._pass_unexpected(program, launcher, read)
+        refusal = refusal_of(program, words[at + 1 : end])
+        if refusal:
+            self.at = end
+            return False, self._refused(refusal)
         self._apply(program, launcher, read.meanings, end)
         self.at = end
         if read.starts is Meaning.PROGRAM or end >= len(words):

@@ -14,7 +14,7 @@ from policy.intake.command.words import Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":"})
+ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":", "[", "test"})
 """The commands by which it is known that others never run; a function may have the name of one."""
 REDEFINED_DOUBT: Final = "the script has a function of that name"
 

@@ -43,6 +43,9 @@ COUNT: Final = re.compile(r"%[^%A-Za-z]*+[hjlLtqz]*+n")
 """Matches what lets bash's `printf` store the number of characters that it has written: `%n`, `%ln`."""
 
 
+CANNOT_SHIFT: Final = "`shift` takes more arguments than there are, which ends the script"
+
+
 class ShellBuiltins(Struct):
     """Interprets the commands of a script that change the running shell."""
 
@@ -81,6 +84,9 @@ class ShellBuiltins(Struct):
         elif words[0] == "shift":
             if not is_in_subshell:
                 self.variables.chain.changes_shell = True
+                ends = self.flow.ends_on_failure or not self.script.is_bash
+                if ends and not self.flow.is_conditional and self.parameters.cannot_shift(words[1:]):
+                    self.script.doubt_all(CANNOT_SHIFT)
                 self.parameters.shift(words[1:], is_certain=not self.flow.is_conditional)
         elif words[0] == "set":
             if not is_in_subshell:

@@ -1,0 +1,59 @@
+"""Whether a simple command certainly succeeds or fails, whatever the state of the machine: `true`, `[ a = b ]`.
+
+Of `[` and `test` the operators are read that bash and dash have in common, and that look at no file.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CERTAIN_STATUS: Final = {"true": True, ":": True, "false": False}
+"""The commands that certainly succeed or fail."""
+TESTS: Final = frozenset({"[", "test"})
+NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
+UNARY: Final[dict[str, Callable[[str], bool]]] = {"-n": bool, "-z": operator.not_}
+TEXTS: Final[dict[str, Callable[[str, str], bool]]] = {"=": operator.eq, "!=": operator.ne}
+NUMBERS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-lt": operator.lt,
+    "-le": operator.le,
+    "-gt": operator.gt,
+    "-ge": operator.ge,
+}
+NEGATED: Final = frozenset({"!", "("})
+UNARY_WORDS: Final = 2
+BINARY_WORDS: Final = 3
+
+
+def is_test(words: Sequence[str]) -> bool:
+    """Whether a command is a test."""
+    return words[0] in TESTS
+
+
+def certain_status(words: Sequence[str], *, is_literal: bool) -> bool | None:
+    """Whether a command certainly succeeds; None if that is not known.
+
+    A test is known only if it ``is_literal``: the value of a variable may be an assumed one.
+    """
+    if not is_test(words):
+        return CERTAIN_STATUS.get(words[0])
+    operands = words[1:-1] if words[0] == "[" else words[1:]
+    if not is_literal or any(type(word) is not str for word in words) or (words[0] == "[" and words[-1] != "]"):
+        return None
+    if len(operands) < UNARY_WORDS:
+        return bool(operands and operands[0])
+    if len(operands) < BINARY_WORDS:
+        unary = UNARY.get(operands[0])
+        return None if unary is None else bool(unary(operands[1]))
+    if len(operands) > BINARY_WORDS or operands[0] in NEGATED:
+        return None
+    left, name, right = operands
+    if name in NUMBERS and NUMBER.fullmatch(left) is not None and NUMBER.fullmatch(right) is not None:
+        return NUMBERS[name](int(left), int(right))
+    return TEXTS[name](left, right) if name in TEXTS else None
