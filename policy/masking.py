@@ -44,6 +44,7 @@ LONG_TOKENS: Final = (
         "pcsk_",
         "tgp_v1_",
         "fw_",
+        "AGE-SECRET-KEY-",
         "AIza",
         "AKIA",
         "ASIA",

@@ -14,11 +14,11 @@ from unicodedata import normalize
 SECRET_WORDS: Final = frozenset(
     {
         *("authorization", "bearer", "cookie", "cookies", "cred", "creds", "dsn", "jwt"),
-        *("keys", "otp", "passcode", "pat", "pswd", "pw", "sig"),
+        *("keys", "otp", "passcode", "pat", "pswd", "sig"),
     }
 )
 """The words that show a secret."""
-SECRET_ENDINGS: Final = ("auth", "key", "pass", "pwd", "token")
+SECRET_ENDINGS: Final = ("auth", "key", "pass", "psk", "pw", "pwd", "token")
 """How other such words end: ``dbpass``, ``sshkey``."""
 CONTAINED: Final = (
     "accesskey",
@@ -72,8 +72,8 @@ FLAGS: Final = (
 """vLLM's flags whose values are secrets, each with the length of its shortest abbreviation."""
 FLAG_NAMES: Final = frozenset(name for name, _ in FLAGS)
 HINTS: Final = (
-    *("auth", "bearer", "cookie", "cred", "dsn", "jwt", "key", "otp", "pass", "pat", "pswd", "pw", "secret", "sig"),
-    *("token", "-ad", "-api", "-hf", "-ot", "additional", "loader", "otlp"),
+    *("auth", "bearer", "cookie", "cred", "dsn", "jwt", "key", "otp", "pass", "pat", "psk", "pswd", "pw", "secret"),
+    *("sig", "token", "-ad", "-api", "-hf", "-ot", "additional", "loader", "otlp"),
 )
 """Of these every name of a secret contains at least one, in lower case, except an abbreviation in ``LOADER``."""
 LOADER: Final = re.compile(r"(?<![\w.-])-++model[-_]l")

@@ -524,6 +524,8 @@ def test_a_name_of_a_secret_is_one_whatever_is_around_it(name: str) -> None:
             "rootpasswd",
             "dbpwd",
             "DB_PW",
+            "ROOTPW",
+            "WPA_PSK",
             "privatekey",
             "SSHKEY",
             "signingkey",
@@ -734,6 +736,13 @@ BESIDE: Final = (
     *("if true; then :; fi CFG[{}]=VALUE", "coproc {} {{ VALUE; }}", "shopt {} VALUE", "exec -a {} VALUE"),
 )
 """Scripts in which a value stands beside the name of a secret, without an assignment to a variable of that name."""
+
+
+@pytest.mark.parametrize("flag", ["api-key", *(f"{dashes}api-key" for dashes in (*DASHES, "\u2010\u2010"))])
+def test_no_key_after_a_flag_without_its_dashes_is_shown(policy: Policy, flag: str) -> None:
+    words = ["serve", NAME, flag, "short1", SECRET, f"{SECRET}2"]
+    for args in (words, [*words, "--port", "1"], " ".join(["vllm", *words]), words[2:]):
+        assert not has_secret("".join(answers(policy, deployment(args), explain=True))), args
 
 
 @pytest.mark.parametrize("name", ["TOKEN", "PASSWORD", "KEY", "pass", "HF_TOKEN", "api_key"])

@@ -52,14 +52,16 @@ class PositionalWords:
                 f"{quoted(f'{flag}=VALUE')} without blanks",
             )
             return
-        self.known.append((words[at], places[at], self._shown(words, at, result)))
+        self.known.append((words[at], places[at], self._shown(words, places, at, result)))
 
-    def _shown(self, words: Sequence[str], at: int, result: ParseResult) -> str:
+    def _shown(self, words: Sequence[str], places: Sequence[str], at: int, result: ParseResult) -> str:
         """An unexpected word as a message shows it, masked if it may be part of a secret that a shell split."""
         if len(self.known) > result.max_faults:
             return ""
         if result.after_secret:
             return HIDDEN
+        if self.known and self.known[-1][1:] == (places[at - 1], HIDDEN):
+            return HIDDEN  # `–api-key FIRST SECOND`: vLLM takes several keys
         before = at - 1 if at < 2 or words[at - 1] != "--" else at - 2  # noqa: PLR2004  # the `--` and a word before it
         is_part = at > 0 and (is_secret(words[before]) or masked(f"{words[before]} {words[at]}").endswith(HIDDEN))
         return HIDDEN if is_part else words[at]
