@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from policy.intake.command.builtin_tables import TRAP_SIGNALS
 from policy.intake.command.expansion import ShellSyntaxError
-from policy.intake.command.known_status import certain_status, is_test
+from policy.intake.command.known_status import CERTAIN_STATUS, TESTS, test_status
 from policy.intake.command.script_variables import Chain, ScriptVariables, VariablesSnapshot
 from policy.messages import quoted
 
@@ -249,10 +249,15 @@ class ControlFlow(Struct):
         if not why and self.status is not None and joiner == ("||" if self.status else "&&"):
             return f"the command after `{self.status_of} {joiner}` never runs"
         name = words[0]
-        status = certain_status(words, is_literal=is_literal)
+        is_test = name in TESTS
+        status: bool | None = None
+        if name in CERTAIN_STATUS:  # without a call for every command, of which scripts may have many
+            status = CERTAIN_STATUS[name]
+        elif is_test and is_literal:
+            status = test_status(words)
         is_known = not (is_in_subshell or (is_redirected and status is not False))
         is_success = status if is_known else None
-        name = " ".join(words)[:MAX_SHOWN] if is_test(words) else name
+        name = " ".join(words)[:MAX_SHOWN] if is_test else name
         if name == "trap" and not (is_in_subshell or is_redirected) and _sets_trap(words):
             is_success = True
         self.status = self.condition_status = None if is_success is None else is_success is not is_negated

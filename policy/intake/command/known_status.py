@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CERTAIN_STATUS: Final = {"true": True, ":": True, "false": False}
 """The commands that certainly succeed or fail."""
 TESTS: Final = frozenset({"[", "test"})
+"""The commands of which ``test_status`` knows more; the value of a variable in one may be an assumed one."""
 NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 UNARY: Final[dict[str, Callable[[str], bool]]] = {"-n": bool, "-z": operator.not_}
 TEXTS: Final[dict[str, Callable[[str, str], bool]]] = {"=": operator.eq, "!=": operator.ne}
@@ -31,20 +32,10 @@ UNARY_WORDS: Final = 2
 BINARY_WORDS: Final = 3
 
 
-def is_test(words: Sequence[str]) -> bool:
-    """Whether a command is a test."""
-    return words[0] in TESTS
-
-
-def certain_status(words: Sequence[str], *, is_literal: bool) -> bool | None:
-    """Whether a command certainly succeeds; None if that is not known.
-
-    A test is known only if it ``is_literal``: the value of a variable may be an assumed one.
-    """
-    if not is_test(words):
-        return CERTAIN_STATUS.get(words[0])
+def test_status(words: Sequence[str]) -> bool | None:
+    """Whether a test with literal words succeeds; None if that is not known."""
     operands = words[1:-1] if words[0] == "[" else words[1:]
-    if not is_literal or any(type(word) is not str for word in words) or (words[0] == "[" and words[-1] != "]"):
+    if any(type(word) is not str for word in words) or (words[0] == "[" and words[-1] != "]"):
         return None
     if len(operands) < UNARY_WORDS:
         return bool(operands and operands[0])

@@ -19,7 +19,7 @@ from policy.intake.command.control_flow import SUBSHELL_OPERATORS, ControlFlow
 from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.here_documents import HereDocuments, with_here_documents
 from policy.intake.command.installation import may_install
-from policy.intake.command.known_status import is_test
+from policy.intake.command.known_status import TESTS
 from policy.intake.command.parameter_expansion import ParameterExpansion
 from policy.intake.command.positional_parameters import PositionalParameters
 from policy.intake.command.programs import STARTS_VLLM
@@ -313,7 +313,7 @@ class _ShellReader:
         is_redirected, is_negated = self.is_redirected, self.flow.is_negated
         unreached = ""
         if words:
-            is_literal = is_test(words) and "$" not in written and "`" not in written
+            is_literal = words[0] in TESTS and "$" not in written and "`" not in written
             unreached = self.flow.reach(
                 words, operator, is_in_subshell=is_in_subshell, is_redirected=is_redirected, is_literal=is_literal
             )
