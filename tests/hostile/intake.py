@@ -209,6 +209,7 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "files in deep folders": lambda size: (
         "touch " + "".join(numbered("/{0}" + "/a" * 400 + " ", size)) + ";vllm serve /a"
     ),
+    "folders and starts": lambda size: repeated("cd a;vllm serve a;", size),
     "links": lambda size: repeated("ln -s /a /b; cp x /b/a; ", size) + "cd /b; vllm serve a",
     "links of links": lambda size: (
         "".join(f"ln -s /l{n} /l{n + 1};" for n in range(size // 60))

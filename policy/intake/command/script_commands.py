@@ -45,6 +45,8 @@ class Command(Struct, frozen=True, gc=False):
     """Whether it may run after later commands, or several times: in a loop or a function."""
     outputs: Sequence[str] = ()
     """The files of its output, as written where they are not known."""
+    is_required: bool = False
+    """Whether its script ends if it fails, as under `set -e`."""
 
 
 class ScriptCommands(Struct):
@@ -71,10 +73,20 @@ class ScriptCommands(Struct):
         is_masked: bool = False,
         is_repeated: bool = False,
         outputs: Sequence[str] = (),
+        is_required: bool = False,
     ) -> None:
         """Add a command."""
         command = Command(
-            words, env, writes, "", condition, unreached, is_masked, is_repeated=is_repeated, outputs=outputs
+            words,
+            env,
+            writes,
+            "",
+            condition,
+            unreached,
+            is_masked,
+            is_repeated=is_repeated,
+            outputs=outputs,
+            is_required=is_required and condition is None and not is_masked,
         )
         self.commands.append(command)
 

@@ -18,7 +18,7 @@ from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFile
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import Perhaps, Unknown
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 BLOCKS: Final = "--block"
 """The option with which `ray start` runs until Ray ends."""
+MAX_MARKED: Final = 16
+"""How many of the last changes of the working folder are looked at for one that may fail."""
 CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
 
 
@@ -59,6 +61,23 @@ class _CommandsBefore(Struct):
     triton: list[str] | None = None
     """What the first command that may replace Triton before the first server does to it; None before that server."""
     unread: list[Command] = []
+    folders: list[str] = []
+    """The folders to which they change."""
+    changes: list[int] = []
+    """The positions of the commands that change to them."""
+
+    def enter(self, folder: str, at: int) -> None:
+        """Note a change of the working folder by the command at a position."""
+        self.folders.append(folder)
+        self.changes.append(at)
+
+    def entered(self, commands: list[Command], server: Command) -> list[str]:
+        """The folders before a server, those marked of the last ones to which the script may fail to change."""
+        last = zip(self.folders[-MAX_MARKED:], self.changes[-MAX_MARKED:], strict=True)
+        return self.folders[:-MAX_MARKED] + [
+            folder if type(folder) is Unknown or _is_certain(commands[at : at + 2], server) else Perhaps(folder)
+            for folder, at in last
+        ]
 
     def read(self, *, is_after: bool = False) -> None:
         """Read the commands up to here; ``is_after``: whether Triton counts although the first server has started."""
@@ -89,8 +108,7 @@ def server_in_script(
     before = _CommandsBefore(ScriptInstallations(InstallVariables(env)))
     installations, files = before.installations, before.files
     inner = context.inner()
-    folders: list[str] = []
-    for command in commands:
+    for at, command in enumerate(commands):
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
         if command.unreached:
             if isinstance(found, ServerCommand) and unread is None:
@@ -112,7 +130,7 @@ def server_in_script(
                 found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
             found = replace(
                 found,
-                folders=_followed([*folders, *found.folders], found.folders, files),
+                folders=_followed([*before.entered(commands, command), *found.folders], found.folders, files),
                 doubts=[*found.doubts, *files.other_models(found)],
             )
             if context.job is not None:
@@ -122,7 +140,7 @@ def server_in_script(
             doubts += [command.doubt] if command.doubt else []
             continue
         if program in FOLDER_CHANGING:
-            folders.append(_entered(command, env))
+            before.enter(_entered(command, env), at)
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         before.unread.append(command)
@@ -138,6 +156,13 @@ def server_in_script(
         installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
     first = replace(first, set_at=dict.fromkeys(first.env, place), installation=installation)
     return _with_doubts(first, [found for found, _ in runs], [*(before.triton or []), *doubts[:1]], unread)
+
+
+def _is_certain(commands: list[Command], server: Command) -> bool:
+    """Whether a command, with the one after it, has certainly succeeded if a server starts later."""
+    command, after = commands[0], commands[-1]
+    is_guarded = after is server or after.condition is server.condition
+    return command.is_required or after.words[0] == "exit" or (after.condition is not None and is_guarded)
 
 
 def _followed(folders: list[str], last: Sequence[str], files: ReplacedFiles) -> tuple[str, ...]:

@@ -345,6 +345,7 @@ class _ShellReader:
                 is_masked=is_negated or operator in SUBSHELL_OPERATORS,
                 is_repeated=self.flow.is_repeated,
                 outputs=outputs,
+                is_required=self.flow.ends_on_failure and operator != "||",
             )
         if (assignments or not is_added) and self.is_noted(written):  # for a substitution, which is not read
             self.script.add([":", Unknown(written)], self.variables.share_environment(), outputs=outputs)

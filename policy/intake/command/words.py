@@ -63,6 +63,12 @@ class Pattern(str):
     __slots__ = ()
 
 
+class Perhaps(str):
+    """A folder to which a script may fail to change, so that it goes on in the one before."""
+
+    __slots__ = ()
+
+
 def replaced_names(words: Sequence[str]) -> frozenset[str]:
     """The variables that are replaced in any of the words."""
     return frozenset[str]().union(*(word.names for word in words if isinstance(word, Unknown)))

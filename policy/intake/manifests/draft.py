@@ -14,7 +14,7 @@ from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.paths import ANYWHERE
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import Perhaps, Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.hardware import MAX_SIGNS
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MAX_NOTES: Final = 32
 MAX_FOLDER: Final = 4096
+MAX_LEFT: Final = 8
+"""The most folders in which a script may stay that are looked at; with more, its folder is not known."""
 UNKNOWN_FOLDER: Final = frozenset("$`*?[")
 """The characters of a folder that a shell may expand, but for `~` at its beginning."""
 MORE_NOTES: Final = "more notes on this engine are left out"
@@ -416,21 +418,46 @@ class EngineDraft:
     def entered(self, folders: Iterable[str]) -> str:
         """The folder after a command changes to others, from the container's on: `ANYWHERE` if it is not known.
 
-        It is relative to the image's if nothing states it, and empty if it may be the home of the image's user.
+        It is relative to the image's if nothing states it, and empty if it may be the home of the image's user. If the
+        command may stay in another folder, in which a mount may have the model, it is not known either.
         """
         folder = ""
+        left: dict[str, None] = {}
         for each in (self.folder, *folders):
-            is_unknown = type(each) is Unknown or each == "-" or not UNKNOWN_FOLDER.isdisjoint(each)
-            is_stated = each is self.folder and type(each) is Unknown  # by the shell that starts the container
-            if each.startswith(("~", "$HOME", "${HOME}")) and not is_stated:
-                folder = ""
-            elif is_unknown or len(folder) + len(each) > MAX_FOLDER:
-                folder = ANYWHERE
-            elif folder != ANYWHERE or isabs(each):
-                joined = join(folder, each)
-                folder = absolute(joined) if isabs(joined) else joined
-                folder = ANYWHERE if folder.startswith(("/proc/", "/dev/fd")) else folder
-        return folder
+            if type(each) is Perhaps:
+                left[folder] = None
+            elif isabs(each):
+                left.clear()
+            folder = self._joined(folder, each)
+        left.pop(folder, None)
+        stays = len(left) > MAX_LEFT or any(map(self._may_have_model, left))
+        return ANYWHERE if stays and isabs(folder) else folder
+
+    def _joined(self, folder: str, path: str) -> str:
+        """The folder after a change from another one."""
+        is_unknown = type(path) is Unknown or path == "-" or not UNKNOWN_FOLDER.isdisjoint(path)
+        is_stated = path is self.folder and type(path) is Unknown  # by the shell that starts the container
+        if path.startswith(("~", "$HOME", "${HOME}")) and not is_stated:
+            return ""
+        if is_unknown or len(folder) + len(path) > MAX_FOLDER:
+            return ANYWHERE
+        if folder == ANYWHERE and not isabs(path):
+            return ANYWHERE
+        joined = join(folder, path)
+        joined = absolute(joined) if isabs(joined) else joined
+        return ANYWHERE if joined.startswith(("/proc/", "/dev/fd")) else joined
+
+    def _may_have_model(self, folder: str) -> bool:
+        """Whether a mount may have a folder with the name of a relative model in another folder."""
+        if not isabs(folder):
+            return False
+        above = f"{folder.rstrip('/')}/"
+        owners = {word.partition("/")[0] for word in (() if self.server is None else self.server.words)}
+        return any(
+            above.startswith(f"{path.rstrip('/')}/")
+            or (path.startswith(above) and path[len(above) :].partition("/")[0] in owners)
+            for path in self.mounts.filled(folder)
+        )
 
     def _add_image_variables(self, found: ImageVersion) -> bool:
         """Set the variables that the image sets, unless the manifest sets them; returns whether there are any."""

@@ -576,6 +576,14 @@ def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
         *((f"cd {each}; SERVE", {}, True) for each in ('"$A"', "$(echo /mnt/x)", "/mnt/*", "/proc/self/root/mnt/x")),
         *(("cd /mnt/x; cd /proc/self/cwd; SERVE", {}, True), ('cd "$A"; cd y; SERVE', {}, True)),
         *(('cd "$A"; cd /other; SERVE', {}, False), ("env -C /mnt/x SERVE", {}, True)),
+        *(("cd /mnt/x; cd /other; SERVE", {}, True), ("cd /mnt/x; cd /other || true; SERVE", {}, True)),
+        *(("cd /mnt/x && cd /other && SERVE", {}, False), ("set -e; cd /mnt/x; cd /other; SERVE", {}, False)),
+        *(("cd /mnt/x; cd /other || exit 1; SERVE", {}, False), ("cd /mnt/x; cd /other && exec SERVE", {}, False)),
+        *(("cd /mnt/x; if [ -d /other ]; then cd /other; fi; SERVE", {}, True), ("cd /a; cd /b; SERVE", {}, False)),
+        *(("cd /mnt; cd /other; SERVE", {}, False), ("cd /mnt/x; cd /other; cd /b && SERVE", {}, False)),
+        *(("cd /mnt/x/a; cd ../../../other; SERVE", {}, True), ("cd /mnt/x; bash -c 'cd /a; SERVE'", {}, True)),
+        *(("cd /mnt/x & SERVE", {}, True), ("cd /mnt/x; cd /other & SERVE", {}, True)),
+        *(("cd /mnt/x; cd /other | true; SERVE", {}, True), ("set -e; cd /mnt/x; cd /other & SERVE", {}, True)),
         *(("ln -s /mnt/x /d; env -C /d SERVE", {}, True), ("ln -s /mnt/x /d; cd /d; env -C /x SERVE", {}, False)),
         *(("ln -s /mnt/x /data; cd /data; SERVE", {}, True), ("ln -s /mnt/x /data; cd /other; SERVE", {}, False)),
         *(("ln -s /mnt /data; cd /data/x; SERVE", {}, True), ("cd /data; ln -s /mnt/x y; cd y; SERVE", {}, True)),
@@ -598,6 +606,29 @@ def test_the_working_folder_of_a_script_may_be_a_mount(
     assert found == (folder_warning("/mnt/x") if is_there else [])
     document["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     assert [each for each in model_warnings(ask, document) if "instead of that model" in each] == []
+
+
+@pytest.mark.parametrize(
+    ("script", "is_there"),
+    [("cd /other; SERVE", True), ("cd /other && SERVE", False), ("cd x; SERVE", True), ("set -e; cd /o; SERVE", False)],
+)
+def test_a_script_may_stay_in_the_working_folder_of_its_container(
+    ask: Asking,
+    script: str,
+    is_there: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    command = ["bash", "-c", script.replace("SERVE", f"vllm serve {MODEL}")]
+    document = pod("/mnt/x", command=command, workingDir="/mnt/x")
+    found = [each for each in model_warnings(ask, document) if "instead of that model" in each]
+    assert found == (folder_warning("/mnt/x") if is_there else [])
+
+
+def test_a_script_that_may_stay_in_too_many_folders_may_be_in_any(ask: Asking) -> None:
+    for count, is_there in ((9, False), (10, True)):
+        script = "".join(f"cd /f{number};" for number in range(count)) + f"vllm serve {MODEL}"
+        document = pod("/mnt/x", command=["bash", "-c", script], workingDir="/f0")
+        found = [each for each in model_warnings(ask, document) if "instead of that model" in each]
+        assert found == (folder_warning("/mnt/x") if is_there else [])
 
 
 def test_a_script_that_sets_where_cd_looks_is_not_certain() -> None:
