@@ -80,7 +80,8 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
 
 def _stated(text: Configuration) -> tuple[float, str | None]:
     longest, field = inf, None
-    for name in (USUAL_KEY, *text.names_among(OTHER_KEYS)):
+    others = text.names_among(OTHER_KEYS)
+    for name in (USUAL_KEY, *others):
         found = text.get(name)
         if found is None:
             continue
@@ -88,7 +89,7 @@ def _stated(text: Configuration) -> tuple[float, str | None]:
             raise UnknownLength
         if found < longest:
             longest, field = found, name
-    own = text.get(OWN_KEY)
+    own = text.get(OWN_KEY) if others else None
     return (own, OWN_KEY) if own else (longest, field)
 
 
@@ -109,6 +110,8 @@ def _type(rope: Mapping[str, Any]) -> Any:
 
 
 def _scaled(longest: float, ropes: list[Mapping[str, Any]], series: tuple[int, int]) -> float:
+    if not ropes and type(longest) in {int, float}:
+        return float(longest)
     factor: Any = 1.0
     for rope in ropes:
         kind = _type(rope)

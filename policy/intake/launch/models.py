@@ -40,7 +40,7 @@ class UnknownArgument(Incomputable):
 
 
 class ModelValues:
-    """The values of the served model, or of a draft: each public method except `get` is one."""
+    """The values of the served model, or of a draft: each public method is one."""
 
     def __init__(
         self,
@@ -55,14 +55,6 @@ class ModelValues:
         self._options = options
         self._model = model
         self._files = files
-        self._known: dict[str, Any] = {}
-
-    def get(self, name: str) -> Any:
-        """The value of a name, computed once. Raises Incomputable if it is not known here."""
-        known = self._known
-        if name not in known:
-            known[name] = getattr(self, name)()
-        return known[name]
 
     def architectures(self) -> list[str]:
         """The architectures, a draft's as vLLM rewrites them."""

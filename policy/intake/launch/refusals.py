@@ -47,7 +47,8 @@ def refusals(values: LaunchValues) -> Findings:
     it is a variable, and the check fails without it, the release may refuse the deployment.
     """
     checks = checks_of(values.release, values.platform)
-    of_options = map(checks.by_option.__getitem__, filter(checks.by_option.__contains__, values.given))
+    by_option = checks.by_option
+    of_options = [by_option[option] for option in values.given if option in by_option]
     unread: set[str] = set()
     found, undecided = _holding(chain(checks.always, *of_options), values.key, unread)
     out_of_bounds = values.out_of_bounds(unread)
