@@ -16,7 +16,9 @@ from policy.intake.model.tables import ConfigClass, Tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-BASE_CLASS: Final = ConfigClass("PreTrainedConfig", special=frozenset({"layer_types"}))
+BASE_CLASS: Final = ConfigClass(
+    "PreTrainedConfig", special=frozenset({"layer_types"}), known=frozenset({"layer_types"})
+)
 TEXT_FIELDS: Final = ("text_encoder", "decoder", "generator", "text_config")
 FLAT: Final = frozenset({"qwen2_vl", "qwen2_5_vl"})
 """Model types whose class makes its text configuration of the document's own fields if none is nested in it."""
@@ -55,10 +57,12 @@ class Configuration:
 
     def get(self, name: str) -> Any:
         """The value of an attribute: stated, computed by the class, or the default; None if there is none."""
-        if name in self.kind.special:
+        kind = self.kind
+        if name not in kind.known:
+            return self.stated.get(name)
+        if name in kind.special:
             return self._special(name)
-        stated = self.stated
-        return stated[name] if name in stated else self.kind.defaults.get(name)
+        return self.stated[name] if name in self.stated else kind.defaults[name]
 
     def _special(self, name: str) -> Any:
         """The value of an attribute with aliases or a formula, or of the layer types."""
@@ -81,10 +85,10 @@ class Configuration:
 
     def names_among(self, names: Collection[str]) -> list[str]:
         """Those of the names that may have a value: one that neither the document nor the class has has none."""
-        stated, defaults, special = self.stated, self.kind.defaults, self.kind.special
-        if stated.keys().isdisjoint(names) and defaults.keys().isdisjoint(names) and special.isdisjoint(names):
+        stated, known = self.stated, self.kind.known
+        if stated.keys().isdisjoint(names) and known.isdisjoint(names):
             return []  # at a quarter of the cost of asking for each name
-        return [name for name in names if name in stated or name in defaults or name in special]
+        return [name for name in names if name in stated or name in known]
 
     def text(self) -> Configuration:
         """The language model's configuration, nested or the configuration itself."""

@@ -158,8 +158,9 @@ class ConfigClass(Struct, frozen=True):
     if a formula could not be translated. `aliases` maps a name to the name under which it is stored; `spellings` maps a
     stored name to all its names, itself first. `parts` has the fields with nested configurations, and their default
     model types. `text` is the field of the language model, if the class defines it. `flattens` is the field whose
-    fields the class adopts as its own. `special` has the attributes with aliases or formulas, and `layer_types`.
-    `inputs` has the fields of the document that each formula depends on.
+    fields the class adopts as its own. `special` has the attributes with aliases or formulas, and `layer_types`;
+    `known` has these and the attributes with defaults. `inputs` has the fields of the document that each formula
+    depends on.
     """
 
     class_name: str
@@ -171,6 +172,7 @@ class ConfigClass(Struct, frozen=True):
     text: str | None = None
     flattens: str | None = None
     special: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
     inputs: Mapping[str, tuple[str, ...]] = {}
 
 
@@ -391,7 +393,8 @@ def _read_config(row: Mapping[str, Any]) -> ConfigClass:
         spellings[stored] = (*spellings.get(stored, (stored,)), alias)
     special = frozenset({"layer_types", *row.get("aliases", ()), *row.get("formulas", ()), *spellings})
     inputs = {name: _inputs(name, formula, spellings) for name, formula in row.get("formulas", {}).items()}
-    return ConfigClass(row["class"], spellings=spellings, special=special, inputs=inputs, **given)
+    known = special.union(given.get("defaults", ()))
+    return ConfigClass(row["class"], spellings=spellings, special=special, known=known, inputs=inputs, **given)
 
 
 def _inputs(name: str, formula: Any, spellings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
