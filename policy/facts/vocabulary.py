@@ -150,12 +150,9 @@ _TEXT: Final = frozenset({str})
 
 
 def _is_list_of_texts(_: Fact, value: object) -> bool:
-    return (
-        type(value) is list
-        and len(value) <= MAX_ITEMS
-        and _TEXT.issuperset(map(type, value))
-        and (not value or max(map(len, value)) <= MAX_TEXT)
-    )
+    if type(value) is not list or len(value) > MAX_ITEMS:
+        return False
+    return not value or (_TEXT.issuperset(map(type, value)) and max(map(len, value)) <= MAX_TEXT)
 
 
 CHECKS: Final[dict[FactKind, Callable[[Fact, Any], bool]]] = {

@@ -20,7 +20,7 @@ from policy.intake.derive.speculation import (
 from policy.intake.model.companion import CompanionInvalid
 from policy.intake.model.pooling import MODULES, POOLING_MODULES
 from policy.intake.model.registry import Unsupported
-from policy.intake.model.target import read_target, with_files
+from policy.intake.model.target import read_target, with_pooling_module
 from policy.intake.model_lookup import ModelLookup, no_models, pointer_of_model
 from policy.intake.origins import pointer_of
 from policy.pointer import at
@@ -89,7 +89,7 @@ def decide_as_pooling(
     """The decision if the model had a pooling module; None if vLLM would refuse it."""
     models.files = {**models.files, f"{target.name}/{MODULES}": POOLING_MODULES}
     try:
-        return decide(with_files(target, models.files, options, platform))
+        return decide(with_pooling_module(target, models.files, options, platform))
     except (Unsupported, CompanionInvalid, RequestInvalid):
         return None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable  # noqa: TC003  # msgspec reads the annotations
 from functools import lru_cache
-from itertools import compress
-from operator import is_not, itemgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from policy.errors import RequestFault
 from policy.facts.facts import TREE, Facts, Member, defaults
@@ -28,15 +30,27 @@ _MEMBERS: Final = _members(TREE)
 LEGAL: Final = defaults((0, 0))
 """A legal value for each fact, in the order of the row."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
+
+
+class FactCheck(Struct, frozen=True):
+    """How a fact that may have a user's value is checked; ``legal`` is a value that the row has as it is.
+
+    ``type``, ``fits`` and ``take`` are those of ``Member``.
+    """
+
+    index: int
+    legal: Any
+    name: str
+    type: Any
+    fits: Callable[[Any], bool] | None
+    take: Callable[[Any], Any] | None
+
+
 CHECKS: Final = tuple(
-    (name, (member := _MEMBERS[name]).index, member.type, member.fits, member.take)
+    FactCheck((member := _MEMBERS[name]).index, LEGAL[member.index], name, member.type, member.fits, member.take)
     for name, fact in FACTS.items()
     if fact.kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
 )
-"""For each fact that may have a user's value: name, index, type, further check, conversion."""
-_checked: Final = itemgetter(*(index for _, index, *_ in CHECKS))
-UNCHANGED: Final = _checked(LEGAL)
-"""The legal value of each of them, which the row has as it is."""
 _value: Final = itemgetter(0)
 
 
@@ -57,14 +71,18 @@ def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault])
     derive a deployment's facts.
     """
     row = list(map(_value, derived.values()))
-    for name, index, kind, fits, take in compress(CHECKS, map(is_not, _checked(row), UNCHANGED)):
+    for check in CHECKS:
+        index = check.index
+        if row[index] is check.legal:
+            continue
+        name, fits = check.name, check.fits
         value, origin = derived[name]
         if origin is DEFAULT or origin is ASSUMED:
             if type(value) is list:
                 row[index] = tuple(value)
-        elif type(value) is kind and (fits is None or fits(value)):
-            if take is not None:
-                row[index] = take(value)
+        elif type(value) is check.type and (fits is None or fits(value)):
+            if check.take is not None:
+                row[index] = check.take(value)
         elif value is not None or name not in NULLABLE:
             faults.append(
                 RequestFault(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}")

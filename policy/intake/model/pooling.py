@@ -23,7 +23,8 @@ MODULES: Final = "modules.json"
 POOLING: Final = "sentence_transformers.models.Pooling"
 POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
 """The types of pooling modules that vLLM recognizes from 0.30 on; earlier releases recognize only ``POOLING``."""
-POOLING_MODULES: Final = f'[{{"type": "{POOLING}", "path": "1_Pooling"}}]'
+POOLING_PATH: Final = "1_Pooling"
+POOLING_MODULES: Final = f'[{{"type": "{POOLING}", "path": "{POOLING_PATH}"}}]'
 """A ``modules.json`` with a pooling module."""
 EMBEDDING_NAME: Final = re.compile(
     r"(?<![^\W_])(?:bge|gte|e5|(?:embed|rerank|sentence|retriev|colbert)\w*?)(?![^\W_])", re.ASCII | re.IGNORECASE
@@ -55,10 +56,23 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
     if listed is None and stated is None:
         return NO_POOLING
     module = _pooling_module(listed, series)
-    path = None if module is None else f"{name}/{module.get('path')}/config.json"
-    found = {} if path is None else _types(read_companion(path, files), series)
-    modes = _of_command_line(stated) if isinstance(stated, dict) else {}
-    return Pooling(module is not None, **(found | modes))
+    if module is None:
+        return Pooling(False, **_of_command_line(stated))
+    return _of_module(name, module.get("path"), files, stated, series)
+
+
+def with_module(name: str, files: Mapping[str, str], options: ParsedOptions, series: tuple[int, int]) -> Pooling:
+    """The pooling of the model ``name`` if its ``modules.json`` was ``POOLING_MODULES``.
+
+    Raises:
+        CompanionInvalid: the module's configuration is not valid JSON.
+    """
+    return _of_module(name, POOLING_PATH, files, options.values.get("pooler_config"), series)
+
+
+def _of_module(name: str, path: object, files: Mapping[str, str], stated: object, series: tuple[int, int]) -> Pooling:
+    config = read_companion(f"{name}/{path}/config.json", files)
+    return Pooling(pools=True, **(_types(config, series) | _of_command_line(stated)))
 
 
 @lru_cache(maxsize=1024)
@@ -92,7 +106,9 @@ def _type(name: str) -> str:
     return "LAST" if "lasttoken" in name else name.upper()
 
 
-def _of_command_line(stated: Mapping[str, Any]) -> dict[str, str]:
+def _of_command_line(stated: object) -> dict[str, str]:
+    if not isinstance(stated, dict):
+        return {}
     modes = {"sequence": stated.get("seq_pooling_type"), "tokens": stated.get("tok_pooling_type")}
     return {key: value for key, value in modes.items() if isinstance(value, str)} | _kind(stated.get("pooling_type"))
 

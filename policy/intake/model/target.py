@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.intake.model.configuration import Configuration
-from policy.intake.model.pooling import read_pooling
+from policy.intake.model.pooling import read_pooling, with_module
 from policy.intake.model.quantization import FIELD, QUANTIZATION, read_quantization
 from policy.intake.model.registry import (
     ModelQuery,
@@ -128,14 +128,14 @@ def read_target(
     )
 
 
-def with_files(target: Target, files: Mapping[str, str], options: ParsedOptions, platform: str) -> Target:
-    """The served model if its pooling follows from other files, which is all that they change.
+def with_pooling_module(target: Target, files: Mapping[str, str], options: ParsedOptions, platform: str) -> Target:
+    """The served model if it had a pooling module, whose own configuration may be in ``files``.
 
     Raises:
         CompanionInvalid, Unsupported: as ``read_target``.
     """
     configuration = target.configuration
-    pooling = read_pooling(target.name, files, options, configuration.tables.series)
+    pooling = with_module(target.name, files, options, configuration.tables.series)
     query = _query(options, pooling, platform)
     resolved = select_class(configuration.tables, configuration, target.architectures, query)
     return replace(
@@ -240,8 +240,9 @@ def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) 
     for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
         if configuration.get(name) is not None:
             return True, origin_of(target, options, name)
+    text = configuration.text()
     counts = series >= (0, 33) or configuration.kind.class_name in ADOPTING
-    within = counts and configuration.text().get("quantization_config") is not None
+    within = counts and text is not configuration and text.get("quantization_config") is not None
     return within, origin_of(target, options, "quantization_config")
 
 
