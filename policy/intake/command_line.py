@@ -176,7 +176,7 @@ class ParsedOptions(Struct, frozen=True):
     its value is not known, otherwise empty. ``others`` has the values of the options that no fact depends on, with
     their places; those that are not known or may be secrets have none. ``unknown_flags`` are the flags that the release
     does not have, unless messages about them are left out. ``unknown_options`` are those of ``others`` whose values are
-    not known, by their names.
+    not known, by their names. ``is_plain``: whether no argument in ``ignored`` has anything to mask.
     """
 
     values: dict[str, Any] = {}
@@ -190,6 +190,7 @@ class ParsedOptions(Struct, frozen=True):
     others: dict[str, tuple[Any, str]] = {}
     unknown_flags: list[UnknownFlag] = []
     unknown_options: dict[str, UnknownOption] = {}
+    is_plain: bool = False
 
     def kept_place(self, name: str) -> str:
         """The place of an option that no fact depends on; ``default`` if only its value is known."""

@@ -125,7 +125,8 @@ def derive_facts(
         models = {secrets.named(name): secrets.named(own) for name, own in result.models.items()}
         result = structs.replace(result, models=models, secrets=secrets)
     hidden = secrets.hidden if secrets else masked_message
-    messages = (result.ignored, result.warnings, result.launch_errors, result.doubts, result.program_doubts)
+    ignored = [] if result.options.is_plain and not secrets else result.ignored
+    messages = (ignored, result.warnings, result.launch_errors, result.doubts, result.program_doubts)
     for texts in filter(None, (*messages, result.unknown_models)):
         texts[:] = [hidden(text) for text in texts]
     if result.unknown_options:

@@ -68,7 +68,7 @@ def read_options(
         KeyError: `release` is not in `policy.intake.model.tables.releases_with_flags()`.
     """
     words, places = command.words, command.places
-    if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
+    if len(words) > MAX_WORDS or len("".join(words)) > MAX_TEXT:
         faults.append(
             RequestFault(
                 pointer,
@@ -252,7 +252,7 @@ class _CommandLineParser:
         word = words[at]
         flag = self.table.by_name.get("optimization_level")
         if word.startswith(DOTTED_LEVEL) and self.table.takes_dots and series(self.table.release) <= LAST_DOTTED_LEVEL:
-            result.ignored.append(word)
+            result.add_ignored(word)
             at += 1
             return at if "=" in word else at + (at < len(words) and self.table.is_value(words[at]))
         if flag is None:
@@ -277,10 +277,10 @@ class _CommandLineParser:
         word = words[at]
         text = word.removeprefix("-O").removeprefix("=")
         if not text and at + 1 < len(words) and words[at + 1] in LEVELS:
-            self.result.ignored += [word, words[at + 1]]
+            self.result.add_ignored(word, words[at + 1])
             return at + 2
         if text in LEVELS:
-            self.result.ignored.append(word)
+            self.result.add_ignored(word)
             return at + 1
         if text:
             self.result.refuse(places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`")

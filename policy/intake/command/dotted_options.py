@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.intake.command.flag_values import InvalidValue, convert_fields, parse_human_int
 from policy.intake.command.flags import dashed
+from policy.intake.command.parse_result import UNKNOWN
 from policy.intake.command.relevant_options import RELEVANT
 from policy.intake.command.unknown_flags import report_unknown
 from policy.intake.command.word_places import FILE_PREFIX
@@ -78,8 +79,8 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
         elif flag is None:
             _report_unknown(option, shown, first, tree, table, result)
         elif flag.dest not in RELEVANT:
-            result.ignored.extend([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown))
-            result.set_other(flag, tree, first)
+            result.add_ignored(*([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown)))
+            result.others[flag.dest] = (UNKNOWN if flag.secret else tree), first
         elif flag.kind not in {"json", "object", "object-or-level", "overrides", "json-or-text"}:
             result.refuse(
                 first, f"`{flag.name}` has no fields, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
@@ -95,7 +96,7 @@ def _report_unknown(
     omitted = result.omitted
     flag = report_unknown(option, shown[0], place, table, result)
     ignored = masked(shown[0])
-    result.ignored.append(ignored)
+    result.add_ignored(ignored)
     # as in `skip_unknown`, a name that may hold a secret has no remedy
     if result.omitted == omitted and option.startswith("--") and ignored == shown[0]:
         is_hidden = flag is None or flag.secret or any(map(is_secret, shown))

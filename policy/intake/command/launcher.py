@@ -50,24 +50,23 @@ def read_command(
     Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a model, with `serve`, or with any
     program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the result has no words.
     """
-    size = sum(map(len, words))
-    if len(words) > MAX_WORDS or size > MAX_TEXT:
-        found_size = f"got {len(words)} words and {size} characters"
+    text = "".join(words)  # the sum of their lengths takes 0.3 % more of the instructions to derive facts
+    if len(words) > MAX_WORDS or len(text) > MAX_TEXT:
+        found_size = f"got {len(words)} words and {len(text)} characters"
         faults.append(
             RequestFault(
                 pointer, f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters, {found_size}"
             )
         )
         return CommandLine()
+    is_plain = "$" not in text and {str}.issuperset(map(type, words))  # `expand_words` has nothing to do
+    if is_plain and (own := _own_arguments(words, places, env)) is not None:
+        return own
     context = ScriptContext(ExpansionBudget(), has_hidden_variables)
     try:
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
-        if not read or read[0].startswith("-"):
-            return CommandLine(read, list(places), installation=vllm_of_variables(env))
-        at = int(read[0] == "vllm")
-        if read[at : at + 1] == ["serve"]:  # `server_of` finds the same, with 3 % of the instructions to derive facts
-            installation = vllm_of_variables(env)
-            return CommandLine(read[at + 1 :], list(places[at + 1 :]), installation=installation, is_serve=True)
+        if (own := _own_arguments(read, places, env)) is not None:
+            return own
         found = server_of(read, list(places), env, {}, context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
@@ -75,6 +74,20 @@ def read_command(
     if _is_model(found, read):
         return CommandLine(read, list(places), installation=vllm_of_variables(env))
     return _command_line(found, read[:8], env, faults, pointer, context.budget)
+
+
+def _own_arguments(read: Sequence[str], places: Sequence[str], env: Mapping[str, str | None]) -> CommandLine | None:
+    """The arguments of vLLM if a command has no program, or begins with `serve` or `vllm serve`; None for any other.
+
+    `server_of` finds the same, with 3 % of the instructions to derive facts. A context for scripts takes 0.6 %.
+    """
+    if not read or read[0].startswith("-"):
+        return CommandLine(list(read), list(places), installation=vllm_of_variables(env))
+    at = 1 if read[0] != "vllm" else 2
+    if read[at - 1 : at] != ["serve"]:
+        return None
+    installation = vllm_of_variables(env)
+    return CommandLine(list(read[at:]), list(places[at:]), installation=installation, is_serve=True)
 
 
 def read_text(

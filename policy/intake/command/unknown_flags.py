@@ -38,7 +38,7 @@ def skip_unknown(
     omitted = result.omitted
     flag = report_unknown(name, key, places[at], table, result)
     shown_key = masked(key)
-    result.ignored.append(shown_key)
+    result.add_ignored(shown_key)
     end = _end_of_values(words, at, key, equals, flag, table, result, may_be_model=may_be_model)
     is_reported = result.omitted == omitted and name.startswith("--") and name[2:]
     if is_reported and shown_key == key:  # a remedy names the flag, so one that may hold a secret has none
