@@ -38,7 +38,7 @@ from policy.intake.derive.without_models import (
     with_method,
 )
 from policy.intake.edited import with_options, with_variables
-from policy.intake.launch.refusals import Findings, refusals
+from policy.intake.launch.refusals import NO_FINDINGS, refusals
 from policy.intake.launch.values import LaunchValues
 from policy.intake.loaded_code import loaded_code
 from policy.intake.model.pooling import MODULES
@@ -68,8 +68,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from policy.facts.facts import Facts
-    from policy.intake.command_line import CommandLine
+    from policy.intake.command_line import CommandLine, UnknownOption
     from policy.intake.deployment import Deployment
+    from policy.intake.launch.refusals import Findings
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
     from policy.intake.model_lookup import Find
@@ -232,7 +233,7 @@ def _derive(
     warnings += [
         *redirections(variables, models.asked),
         *transformers_warnings(release, environment.transformers),
-        *variable_warnings(variables, release, environment.platform),
+        *(variable_warnings(variables, release, environment.platform) if variables else ()),
     ]
     doubts = [
         *deployment.doubts,
@@ -293,13 +294,9 @@ def _derive(
         lambda: rules(facts)[0],
         has_hidden_variables=deployment.has_hidden_variables,
     )
-    found = Findings() if is_omni else refusals(values)
-    refused = [*([] if derived.refusal is None else [derived.refusal]), *found.refused]
-    warnings += [
-        *(f"vLLM may refuse this configuration: {why}" for why in found.uncertain),
-        *(f"vLLM {release} warns: {why}" for why in found.warned),
-        *option_warnings(unknown_options := options_not_checked(options.unknown_options, found.unread)),
-    ]
+    found = NO_FINDINGS if is_omni else refusals(values)
+    refused = found.refused if derived.refusal is None else [derived.refusal, *found.refused]
+    unknown_options = _warn_of_checks(found, options, release, warnings)
     if refused:
         # an unknown argument may set other sizes
         is_certain = not (options.unknown_words or doubts)
@@ -326,6 +323,19 @@ def _derive(
         unknown_options=unknown_options,
         refused_options=found.options,
     )
+
+
+def _warn_of_checks(found: Findings, options: ParsedOptions, release: str, warnings: list[str]) -> list[UnknownOption]:
+    """Warn of what checks only may refuse, and of the options that are not checked, which are returned."""
+    if found is NO_FINDINGS and not options.unknown_options:
+        return []
+    unknown_options = options_not_checked(options.unknown_options, found.unread)
+    warnings += [
+        *(f"vLLM may refuse this configuration: {why}" for why in found.uncertain),
+        *(f"vLLM {release} warns: {why}" for why in found.warned),
+        *option_warnings(unknown_options),
+    ]
+    return unknown_options
 
 
 def _unless_own_runner(doubts: list[str], decide: Callable[[], tuple[str | None, bool]]) -> list[str]:

@@ -40,6 +40,9 @@ class Findings(Struct, frozen=True):
     options: frozenset[str] = frozenset()
 
 
+NO_FINDINGS: Final = Findings()
+
+
 def refusals(values: LaunchValues) -> Findings:
     """What the release refuses about a deployment or warns of, with vLLM's words and what to do instead.
 
@@ -53,7 +56,7 @@ def refusals(values: LaunchValues) -> Findings:
     found, undecided = _holding(chain(checks.always, *of_options), values.key, unread)
     out_of_bounds = values.out_of_bounds(unread)
     if not (found or undecided or unread or out_of_bounds):
-        return Findings()
+        return NO_FINDINGS
     refusing = [each for each in undecided if not each[0].is_warning]
     unsure, _ = _holding(refusing, values.key_if_unset, unread)
     failed = [check for check in found if not check.is_warning][:MAX_REFUSALS]
