@@ -456,6 +456,8 @@ def _invalid_arguments(
 
 def _known_values(variables: Mapping[str, str | None]) -> dict[str, str]:
     """The variables with known values; a placeholder such as `${NAME}` is for a tool that sets the value."""
+    if not variables:
+        return {}
     return {name: text for name, text in variables.items() if text is not None and PLACEHOLDER.search(text) is None}
 
 

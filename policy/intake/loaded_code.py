@@ -40,6 +40,7 @@ LOADED: Final[Mapping[str, tuple[str, str, frozenset[str]]]] = {
     ),
 }
 """The options that name code: their flags, what the code becomes, and the names of vLLM's own besides `vllm.…`."""
+NAMES: Final = frozenset(LOADED)
 PLUGINS: Final = "VLLM_PLUGINS"
 OWN_PLUGINS: Final = frozenset({"", "lora_filesystem_resolver", "lora_hf_hub_resolver"})
 """The plug-ins in vLLM's own package; the value `""` names none."""
@@ -59,7 +60,7 @@ def loaded_code(
     """
     found: list[str] = []
     # most have no such option or variable: asking for each one takes 3 % of the time to derive a deployment's facts
-    if not (LOADED.keys().isdisjoint(options.values) and LOADED.keys().isdisjoint(options.others)):
+    if not (NAMES.isdisjoint(options.values) and NAMES.isdisjoint(options.others)):
         found += _of_options(options)
     if PLUGINS in variables:
         found += _of_plugins(env, set_by_command)

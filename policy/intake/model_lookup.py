@@ -86,6 +86,8 @@ class ModelLookup:
         """A model's configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
         own = self.note(name)
+        if name in self._configs:
+            return self._configs[name]
         for known in (self._configs, self._found):
             for each in (name, own):
                 if each in known:

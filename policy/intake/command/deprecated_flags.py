@@ -70,12 +70,17 @@ def deprecated_in(release: str) -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
+@cache
+def _names_of(release: str) -> frozenset[str]:
+    return frozenset(deprecated_in(release))
+
+
 def warn_of_deprecated(table: Flags, result: ParseResult) -> None:
     """Warn of each flag that is set, and each field of an object, that the release calls deprecated."""
-    deprecated = deprecated_in(table.release)
-    if deprecated.keys().isdisjoint(result.values) and deprecated.keys().isdisjoint(result.others):
+    names = _names_of(table.release)
+    if names.isdisjoint(result.values) and names.isdisjoint(result.others):
         return
-    for dest, rows in deprecated.items():
+    for dest, rows in deprecated_in(table.release).items():
         if dest in result.values:
             value, place = result.values[dest], result.found_at.get(dest)
         elif dest in result.others:

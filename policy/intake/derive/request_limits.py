@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,18 +39,20 @@ def engine_limits(options: ParsedOptions, env: Mapping[str, str], target: Target
     """The limits of an engine."""
     text = target.configuration.text()
     stated = options.values.get("max_logprobs", MAX_LOGPROBS)
-    return EngineLimits(
+    vocabulary = text.get("vocab_size")
+    limits = EngineLimits(
         stated if type(stated) is int else MAX_LOGPROBS,
-        _count(text.get("vocab_size")),
+        vocabulary if type(vocabulary) is int and vocabulary > 0 else None,
         _end_tokens(target.configuration.get("eos_token_id") or text.get("eos_token_id")),
         not options.values.get("skip_tokenizer_init", False),
-        _variable(env, "VLLM_MAX_N_SEQUENCES", 16384),
-        _variable(env, "VLLM_MAX_NUM_BAD_WORDS", 128),
     )
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and value > 0 else None
+    if env:
+        limits = replace(
+            limits,
+            max_num_sequences=_variable(env, "VLLM_MAX_N_SEQUENCES", limits.max_num_sequences),
+            max_num_bad_words=_variable(env, "VLLM_MAX_NUM_BAD_WORDS", limits.max_num_bad_words),
+        )
+    return limits
 
 
 def _end_tokens(value: Any) -> frozenset[int] | None:

@@ -52,6 +52,8 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
         CompanionInvalid: a file is not valid JSON.
     """
     stated = options.values.get("pooler_config")
+    if stated is None and not files:
+        return NO_POOLING
     listed = read_companion(f"{name}/{MODULES}", files)
     if listed is None and stated is None:
         return NO_POOLING

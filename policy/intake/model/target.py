@@ -105,14 +105,13 @@ def read_target(
         Unsupported: the release has no class for it.
     """
     pooling = read_pooling(name, files, options, tables.series)
-    quantization = read_quantization(config_name, config, files)
+    quantization = read_quantization(config_name, config, files) if files else None
     if quantization is not None:
         config = {**config, FIELD: quantization}
     configuration = Configuration(with_overrides(config, options.values.get("hf_overrides")), tables)
     below = f"{config_name}/"
-    architectures = architectures_of(
-        configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below))
-    )
+    own = frozenset([file.removeprefix(below) for file in files if file.startswith(below)] if files else ())
+    architectures = architectures_of(configuration, own)
     resolved = select_class(tables, configuration, architectures, _query(options, pooling, platform))
     return Target(
         name,
