@@ -142,7 +142,8 @@ def derive_compilation(
         compilation.graph, compilation.graph_from = GRAPHS_BY_LEVEL[level], by_level
     _schedule_drafts(derived, compilation, options, series, runs_on_v2)
     compilation.fit_graph(series)
-    _parallelise_sequences(compilation, target, options, platform)
+    if compilation.sp:
+        _parallelise_sequences(compilation, target, options, platform)
     _limit_graphs(compilation, target, options, platform, derived.facts["model_config.runner_type"][1])
     _apply_platform(compilation, options, env, platform, series)
     if series >= (0, 30):
@@ -157,11 +158,11 @@ def split_graph(
     derived: Provenance, compilation: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
 ) -> None:
     """Set the CUDA-graph mode after splitting the graph, which vLLM does after it has chosen the runner."""
+    if compilation.mode != "VLLM_COMPILE":
+        return
     given = options.values.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     before = compilation.graph
-    if compilation.mode != "VLLM_COMPILE":
-        return
     if compilation.graph in PIECEWISE_GRAPHS and config.get("splitting_ops") == []:
         compilation.set_graph(
             "FULL" if compilation.graph in FULL_GRAPHS else "NONE", options.place("compilation_config.splitting_ops")
@@ -216,8 +217,6 @@ def _schedule_drafts(
 
 
 def _parallelise_sequences(compilation: Compilation, target: Target, options: ParsedOptions, platform: str) -> None:
-    if not compilation.sp:
-        return
     if options.values.get("tensor_parallel_size", 1) == 1:
         compilation.sp, compilation.sp_from = False, options.place("tensor_parallel_size")
         return
@@ -244,7 +243,8 @@ def _limit_graphs(
         compilation.set_graph("PIECEWISE", by_runner if target.is_pooling else options.place("pooler_config"))
     elif target.is_encoder_decoder and compilation.graph not in {"NONE", "FULL_DECODE_ONLY"}:
         compilation.set_graph("FULL_DECODE_ONLY", f"{target.origin}/is_encoder_decoder")
-    if compilation.graph in FULL_GRAPHS and _is_layerwise(options.values.get("kv_transfer_config")):
+    connector = options.values.get("kv_transfer_config")
+    if connector is not None and compilation.graph in FULL_GRAPHS and _is_layerwise(connector):
         compilation.set_graph("PIECEWISE", options.place("kv_transfer_config"))
 
 

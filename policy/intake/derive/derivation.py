@@ -85,6 +85,7 @@ VARIABLES: Final = (
 )
 """The variables of vLLM from which facts are derived; the first is a fact itself, the last is read from 0.28 on."""
 VARIABLE: Final = VARIABLES[0]
+VARIABLE_FACT: Final = f"env.{VARIABLE}"
 HISPARSE: Final = "HiSparseConnector"
 HISPARSE_CONFIG: Final = "attention_config.hisparse_config"
 
@@ -104,14 +105,11 @@ def derive(
     ``rules`` returns the release's own decision for the facts so far: the runner, and whether it starts.
     """
     series = tables.series
-    derived = Provenance(default_facts(series), [], {})
+    facts = _facts_before(series, environment).copy()
+    derived = Provenance(facts, [], {})
     platform = environment.vllm_platform
-    facts = derived.facts
     if VARIABLE in env:
-        facts[f"env.{VARIABLE}"] = env[VARIABLE], f"env.{VARIABLE}"
-    else:
-        facts[f"env.{VARIABLE}"] = facts[f"env.{VARIABLE}"][0], ASSUMED
-    facts.update(environment_facts(environment))
+        facts[VARIABLE_FACT] = env[VARIABLE], VARIABLE_FACT
     derive_model(derived, target, options, env, series)
     _derive_stated(derived, target, options, series)
     derive_parallel(derived, options)
@@ -150,6 +148,17 @@ def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callab
     return (wanted or sparse) and not runs_on_v2()
 
 
+@lru_cache(maxsize=256)
+def _facts_before(series: tuple[int, int], environment: Environment) -> dict[str, tuple[Any, str]]:
+    """The facts of a deployment before anything is read from its arguments, variables and model.
+
+    To make them anew for each takes 1 % of the instructions to derive facts.
+    """
+    facts = default_facts(series)
+    facts[VARIABLE_FACT] = facts[VARIABLE_FACT][0], ASSUMED
+    return facts | environment_facts(environment)
+
+
 @lru_cache(maxsize=64)
 def environment_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
     """The facts of the environment."""
@@ -177,8 +186,9 @@ def own_runner_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
 def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, series: tuple[int, int]) -> None:
     """Set the facts that each depend on one argument, and those that depend on a few."""
     facts, get, origin = derived.facts, options.values.get, options.places.get
-    for option in options.values.keys() & FACT_OF_OPTION.keys():
-        facts[FACT_OF_OPTION[option]] = options.values[option], options.places[option]
+    for option, value in options.values.items():
+        if option in FACT_OF_OPTION:
+            facts[FACT_OF_OPTION[option]] = value, options.places[option]
     if OTHER_OPTIONS.isdisjoint(options.values):
         return
     facts["watermark_config"] = get("watermark_config") is not None, origin("watermark_config", DEFAULT)

@@ -29,7 +29,9 @@ def select_platform(
     environment: Environment, env: Mapping[str, str], series: tuple[int, int]
 ) -> tuple[Environment, list[str]]:
     """The environment with the platform that the variable selects, and a warning if the two are different."""
-    device = env.get(TARGET_DEVICE, "").lower()
+    if TARGET_DEVICE not in env:
+        return environment, []
+    device = env[TARGET_DEVICE].lower()
     platform = environment.platform
     if platform in DEVICES.get(device, {platform}):
         return environment, []

@@ -247,7 +247,7 @@ def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) 
 
 def _runner_origin(options: ParsedOptions, by_class: str) -> str:
     for name in ("runner", "convert"):
-        if options.values.get(name, "auto") != "auto":
+        if name in options.values and options.values[name] != "auto":
             return options.places.get(name, DEFAULT)
     return by_class
 
