@@ -39,6 +39,12 @@ class UnknownArgument(Incomputable):
     """An option is set to a value that is not known here; the exception's argument is the option's name."""
 
 
+def has_known_type(configuration: Configuration) -> bool:
+    """Whether the release's vLLM or Transformers has a class for the stated model type."""
+    tables, model_type = configuration.tables, configuration.stated.get("model_type")
+    return isinstance(model_type, str) and (model_type in tables.configs or model_type in tables.auto_models)
+
+
 class ModelValues:
     """The values of the served model, or of a draft: each public method is one."""
 
@@ -102,10 +108,10 @@ class ModelValues:
 
     def is_local_type(self) -> bool:
         """Whether vLLM or Transformers has a class for the model type; not known for one that only a newer one has."""
-        tables, model_type = self._configuration.tables, self._configuration.stated.get("model_type")
+        model_type = self._configuration.stated.get("model_type")
         if not isinstance(model_type, str):
             raise Incomputable("model_type")
-        if model_type in tables.configs or model_type in tables.auto_models:
+        if has_known_type(self._configuration):
             return True
         if model_type in all_model_types():
             raise Incomputable("model_type")
@@ -113,11 +119,10 @@ class ModelValues:
 
     def is_newer_type(self) -> bool:
         """Whether only a newer vLLM or Transformers than the release's has a class for the model type."""
-        tables, model_type = self._configuration.tables, self._configuration.stated.get("model_type")
+        model_type = self._configuration.stated.get("model_type")
         if not isinstance(model_type, str):
             raise Incomputable("model_type")
-        is_known = model_type in tables.configs or model_type in tables.auto_models
-        return not is_known and model_type in all_model_types()
+        return not has_known_type(self._configuration) and model_type in all_model_types()
 
     def is_pooling(self) -> bool:
         """Whether the class pools."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.launch.checks import Check, CompiledCheck, Message, checks_of, message_of
-from policy.intake.launch.models import UnknownArgument
+from policy.intake.launch.models import UnknownArgument, has_known_type
 from policy.intake.launch.values import UnknownVariable
 from policy.intake.model.formula import EMPTY, UNSUPPORTED, Incomputable, Scope, compute
 from policy.messages import QUOTED
@@ -53,7 +53,8 @@ def refusals(values: LaunchValues) -> Findings:
     by_option = checks.by_option
     of_options = [by_option[option] for option in values.given if option in by_option]
     unread: set[str] = set()
-    found, undecided = _holding(chain(checks.always, *of_options), values.key, unread)
+    always = checks.of_known_type if has_known_type(values.configuration) else checks.always
+    found, undecided = _holding(chain(always, *of_options), values.key, unread)
     out_of_bounds = values.out_of_bounds(unread)
     if not (found or undecided or unread or out_of_bounds):
         return NO_FINDINGS

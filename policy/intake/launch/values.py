@@ -129,6 +129,7 @@ class LaunchValues:
         self._options = options
         self._unknown_sizes = options.unknown_sizes
         self._target = target
+        self.configuration = target.configuration
         self._speculation = speculation
         self._read_draft = drafted
         self._drafted_as: tuple[str, ModelValues | None] | None = None
