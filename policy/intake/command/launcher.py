@@ -181,17 +181,24 @@ def installation_of(server: ServerCommand, env: Variables) -> Installation | Non
 
 
 def find_server(
-    words: Sequence[str], env: Variables, *, is_command: bool = False, has_hidden_variables: bool = False
+    words: Sequence[str],
+    env: Variables,
+    *,
+    is_command: bool = False,
+    has_hidden_variables: bool = False,
+    doubts_programs: bool = False,
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a whole command starts, or why that is not known; None if it starts no server.
 
     ``is_command``: whether the first word is certainly a program, and no argument of an image's entry point. `env` is
     the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
-    Flags alone, or a model with flags, do not count: they could be another program's.
+    Flags alone, or a model with flags, do not count: they could be another program's. With ``doubts_programs`` it is
+    not known either of a program that may start others.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None
-    context = ScriptContext(ExpansionBudget(), has_hidden_variables)
+    unknown_programs: list[UnreadableCommand] | None = [] if doubts_programs else None
+    context = ScriptContext(ExpansionBudget(), has_hidden_variables, unknown_programs=unknown_programs)
     found: ServerCommand | UnreadableCommand | None
     try:
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
@@ -199,6 +206,8 @@ def find_server(
             found = other_program(read, [""] * len(words), 0)
         else:
             found = server_of(read, [""] * len(words), env, {}, context)
+        if found is None and unknown_programs:
+            found = unknown_programs[0]
     except ShellSyntaxError as error:
         # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None

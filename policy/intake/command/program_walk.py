@@ -15,6 +15,7 @@ from policy.intake.command.container_programs import next_container
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.exported_variables import exported_by
 from policy.intake.command.installation import vllm_of_runner
+from policy.intake.command.known_programs import has_known_substitutions, is_known_program
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
 from policy.intake.command.launcher_refusals import refusal_of
 from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
@@ -53,6 +54,7 @@ from policy.intake.command.vllm_command import (
 )
 from policy.intake.command.words import ASSIGNMENT, Pattern, Unknown
 from policy.intake.command_line import Installation
+from policy.masking import shown_command
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -87,6 +89,8 @@ def server_of(
     walk = _ProgramWalk(words, places, env, given, given, context)
     found = walk.server()
     if found is None:
+        if context.unknown_programs == []:
+            walk.note_unknown_program()
         return walk.unread or offline_engine(walk.words[walk.at :], walk.places[walk.at :])
     if isinstance(found, ServerCommand):
         for doubt in walk.doubts:
@@ -171,6 +175,15 @@ class _ProgramWalk(Struct):
             if not is_passed:
                 return found
         return None
+
+    def note_unknown_program(self) -> None:
+        """Note the program at which the walk ended, or one within its words, if it may start another one."""
+        at = min(self.at, len(self.words) - 1)
+        is_known = self.at > at or is_known_program(self.words, at)
+        if not is_known or not has_known_substitutions(self.words):
+            assert self.context.unknown_programs is not None  # INVARIANT: called where it is asked for
+            why = f"{quoted(shown_command(self.words[at:]))} may start any program"
+            self.context.unknown_programs.append(UnreadableCommand(why, self.places[at], is_any_program=True))
 
     def _is_unknown(self, at: int) -> bool:
         """Whether the program at a position is not known; brackets may be those of a package: `uvx vllm[audio]`."""

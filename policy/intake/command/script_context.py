@@ -30,16 +30,18 @@ class ScriptContext(Struct, frozen=True, gc=False):
 
     ``has_hidden_variables``: whether the command may get variables whose names are unknown, as from a Secret. ``job``
     stands for what Ray starts later, so that `ray start` counts as a server; None if no such server is meant.
+    ``unknown_programs`` gets the first program that may start others; None if it is not asked for.
     """
 
     budget: ExpansionBudget
     has_hidden_variables: bool = False
     depth: int = 0
     job: RayJob | None = None
+    unknown_programs: list[UnreadableCommand] | None = None
 
     def inner(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""
-        return ScriptContext(self.budget, self.has_hidden_variables, self.depth + 1, self.job)
+        return ScriptContext(self.budget, self.has_hidden_variables, self.depth + 1, self.job, self.unknown_programs)
 
 
 FindServer: TypeAlias = Callable[

@@ -73,12 +73,14 @@ class UnreadableCommand(Struct, frozen=True, gc=False):
     """A command that may or may not start vLLM; ``why`` says why that is not known.
 
     ``names_vllm``: whether it names vLLM's server, so that it may start it even in an image without vLLM.
+    ``is_any_program``: whether it is only a program that may start others.
     """
 
     why: str
     place: str
     names_vllm: bool = False
     remedy: str = REMEDY
+    is_any_program: bool = False
 
 
 def server_command(

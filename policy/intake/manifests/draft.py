@@ -229,10 +229,13 @@ class EngineDraft:
                 return bool(self.problem) or STARTS_VLLM.search(" ".join(filled)) is not None
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
-        found = self._find_server()
+        is_any_doubted = is_known and self.has_command and self.node.reader.is_under_review
+        found = self._find_server(doubts_programs=is_any_doubted)
         if not isinstance(found, UnreadableCommand):
             return found is not None
-        if self.has_command and begins_with_model(self.expanded()):  # without a command it would be one
+        if found.is_any_program or (
+            self.has_command and begins_with_model(self.expanded())
+        ):  # without a command it would be one
             self.problem = f"{found.why}, {found.remedy}"
         return is_known or found.names_vllm
 
@@ -288,10 +291,14 @@ class EngineDraft:
         """Whether the words are a command, whatever the image is, and start a program other than vLLM."""
         return self.has_command and bool(self.words) and self._find_server() is None
 
-    def _find_server(self) -> ServerCommand | UnreadableCommand | None:
+    def _find_server(self, *, doubts_programs: bool = False) -> ServerCommand | UnreadableCommand | None:
         """Parse the words as a command, and store the server that they start."""
         found = launcher.find_server(
-            self.words, self.env, is_command=self.has_command, has_hidden_variables=self.has_hidden_variables
+            self.words,
+            self.env,
+            is_command=self.has_command,
+            has_hidden_variables=self.has_hidden_variables,
+            doubts_programs=doubts_programs,
         )
         self.server = found if isinstance(found, ServerCommand) else None
         return found
