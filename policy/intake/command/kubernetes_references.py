@@ -86,12 +86,15 @@ def expand_references(
     """Expand Kubernetes' `$(NAME)`, which `$$` escapes. Without a budget, the caller limits the values.
 
     A reference to an unset variable stays as written. The result is an Unknown if a value is unknown, or if Kubernetes
-    may set a variable that is not in ``env``; with ``has_hidden_variables`` any variable may be set.
+    may set a variable that is not in ``env``; with ``has_hidden_variables`` any variable may be set. A text without any
+    reference is returned as it is: a shell may still expand a Pattern.
 
     Raises:
         ShellSyntaxError: the values have too many characters.
     """
     if "$(" not in text:
+        if "$$" not in text:
+            return text
         filled = text.replace("$$", "$")
         return Unknown(filled) if type(text) is Unknown else filled
     unknown = False

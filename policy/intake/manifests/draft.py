@@ -5,6 +5,7 @@ Defines the order of a controller's and the user's words, and the notes on words
 
 from __future__ import annotations
 
+import re
 from posixpath import isabs, join
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
     from policy.intake.command_line import HardwareSign
@@ -57,6 +58,14 @@ NAMED_IMAGE: Final = (
 )
 ASSUMED_ENTRY_POINT: Final = (
     "the entry point of the image {} is not known; its arguments are those of vLLM's server, which it is assumed to be"
+)
+SCRIPTS_ARGUMENTS: Final = re.compile(r"\$\{?[!#]?[@*]")
+"""Matches the arguments of the script in which a text stands."""
+CHANGED_BY_NEIGHBOURS: Final = re.compile(r"[#\\\n\r'\"`;&|<>()$]")
+"""Matches a character by which a shell may read the texts after this one in another way."""
+JOINED: Final = (
+    "a shell reads the arguments as one text, of which it makes other words than of each argument; put quotes around "
+    "what belongs together"
 )
 REPLACED: Final = "the mount at {} may replace files of {}, which is at {}, such as its config.json"
 OTHER_ENTRY_POINT: Final = (
@@ -127,10 +136,15 @@ class EngineDraft:
             if word is not None:
                 self.add(f"{name}[{place}]", word)
 
-    def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Append the words of texts that a shell splits and expands."""
+    def add_shell(self, texts: Sequence[tuple[str, str]], env: Mapping[str, str | None] | None = None) -> None:
+        """Append the words of texts that a shell joins with blanks, splits and expands with the variables of ``env``.
+
+        Each text is read by itself. It is a doubt if a shell refuses one, ends the command in it, gives it the
+        arguments of the script, or makes other words of the joined texts.
+        """
+        env = self.env if env is None else env
         budget = expansion.ExpansionBudget()
-        size = sum(map(len, self.words))
+        size, count = sum(map(len, self.words)), len(self.words)
         for place, text in texts:
             size += len(text)
             if len(self.words) > expansion.MAX_WORDS or size > expansion.MAX_TEXT:
@@ -138,24 +152,55 @@ class EngineDraft:
                 return
             try:
                 first, *others = shell.split(
-                    f"{COMMAND} {text}", self.env, budget=budget, has_hidden_variables=self.has_hidden_variables
+                    f"{COMMAND} {text}", env, budget=budget, has_hidden_variables=self.has_hidden_variables
                 )
             except expansion.ExpansionExhausted as error:
                 self.node.reader.fault_once(self.node, f"{place}: {error}")
                 return
             except expansion.ShellSyntaxError as error:
-                self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
+                self.doubt(f"{place}: a shell refuses {quoted(text)}: {error}")
                 self.add(place, *text.split())
                 continue
             self.add(place, *first.words[1:])
-            if not self.accepts_notes():
-                continue
-            if others:
-                self.note(
+            if others or first.outputs:
+                self.doubt(
                     f"{place}: a shell ends the command within {quoted(text)}; put quotes around what belongs to it"
                 )
+            elif first.doubt:
+                self.doubt(f"{place}: {first.doubt}")
+            elif SCRIPTS_ARGUMENTS.search(text) is not None or any("$(" in word for word in first.words):
+                self.doubt(f"{place}: {quoted(text)} has what only the script around it knows; write its value")
+            if not self.accepts_notes():
+                continue
             if any(isinstance(word, Unknown) for word in first.words):
                 self.note(f"{place}: only a running shell knows all of {quoted(text)}")
+        self._check_joined([text for _, text in texts], self.words[count:], env, budget)
+
+    def _check_joined(
+        self,
+        texts: Sequence[str],
+        words: Sequence[str],
+        env: Mapping[str, str | None],
+        budget: expansion.ExpansionBudget,
+    ) -> None:
+        """Add a doubt if a shell makes other words of the joined texts than of each of them."""
+        if not any(map(CHANGED_BY_NEIGHBOURS.search, texts[:-1])) or self.doubts:
+            return
+        try:
+            first, *others = shell.split(
+                f"{COMMAND} {' '.join(texts)}", env, budget=budget, has_hidden_variables=self.has_hidden_variables
+            )
+        except expansion.ShellSyntaxError:
+            self.doubt(JOINED)
+        else:
+            if others or first.words[1:] != words:
+                self.doubt(JOINED)
+
+    def doubt(self, why: str) -> None:
+        """Add a doubt about the words or variables, with a note; one that is there already is left out."""
+        self.note(why)
+        if why not in self.doubts and len(self.doubts) < MAX_NOTES:
+            self.doubts.append(why)
 
     def note(self, message: str) -> None:
         """Add a note for the user; repeated notes and those beyond the maximum are dropped."""

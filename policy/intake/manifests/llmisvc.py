@@ -9,12 +9,16 @@ with its own ``command``, to one beside ``main``, or to one of the router's sche
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.json import encode
 from packaging.version import Version
 
+from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.huggingface_server import MODEL_PATH
+from policy.intake.command.kubernetes_references import expand_words
+from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED
@@ -25,6 +29,7 @@ from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import enumerated, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from policy.intake.manifests.go_template import TemplateContext
@@ -41,6 +46,26 @@ UNCERTAIN: Final = (
 MAIN: Final = "main"
 EXTRA: Final = "VLLM_ADDITIONAL_ARGS"
 OFFLOADS_FROM: Final = Version("0.22")
+SET_BY_SCRIPT: Final = frozenset(
+    {
+        *("ACCESS_LOG_ARGS", "SHUTDOWN_TIMEOUT_ARGS", "KV_TRANSFER_ARGS", "VLLM_VERSION", "DP_ADDRESS", "START_RANK"),
+        *("RESOLVE_ATTEMPTS", "KSERVE_INFER_IB_GID_INDEX_GREP", "NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES"),
+        *("NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX", "UCX_IB_GID_INDEX"),
+    }
+)
+"""The variables that KServe's script sets itself, so that their values are not those of the container."""
+READ_BY_SCRIPT: Final = (
+    *("VLLM_API_SERVER_COUNT", "DP_ADDRESS", "DP_ADDRESS_RESOLVE_ATTEMPTS", "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"),
+    "START_RANK",
+)
+"""The variables of the container whose values the script puts into the command, or computes with."""
+PLAIN: Final = re.compile(r"[A-Za-z0-9._/:@-]*+")
+"""Matches a name that a shell does not change."""
+IN_SCRIPT: Final = (
+    "KServe writes {} into a script as it is, and a shell may read its value as other words; use letters, digits and "
+    "`._/:@-` only"
+)
+SCRIPT_OPTIONS: Final = shell_options("bash", ("-c",), 0)
 ENV: Final = {"HOME": "/home", "VLLM_LOGGING_LEVEL": "INFO", "HF_HUB_CACHE": "/models"}
 WORKER_ENV: Final = {"VLLM_RANDOMIZE_DP_DUMMY_INPUTS": "1"}
 
@@ -149,8 +174,8 @@ def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spre
         draft.add(ADDED, "vllm", "serve", MODEL_PATH)
         _add_parallelism(draft, part.own.get("parallelism"), with_workers=with_workers, worker=role == "worker")
         _add_offloading(draft, part.own, user[0])
-        _add_extra(draft)
-        draft.add_shell(zip(user[1], user[0], strict=True))
+        _add_shell(draft, user[1], user[0])
+        _check_script(draft, part)
         if role == "template":
             _add_adapters(draft, part.spec.get("model", "lora"), user[0])
     elif not draft.has_command:
@@ -189,14 +214,9 @@ def _note_configurations(draft: EngineDraft, service: MergedService | None) -> N
         draft.note(f"merged with the LLMInferenceServiceConfig {quoted(name)} of the manifest")
     if service.missing:
         draft.has_hidden_variables = True
-        _doubt(draft, MISSING.format(enumerated(service.missing)))
+        draft.doubt(MISSING.format(enumerated(service.missing)))
     if service.uncertain:
-        _doubt(draft, UNCERTAIN.format(enumerated(service.uncertain)))
-
-
-def _doubt(draft: EngineDraft, why: str) -> None:
-    draft.note(why)
-    draft.doubts.append(why)
+        draft.doubt(UNCERTAIN.format(enumerated(service.uncertain)))
 
 
 def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_workers: bool, worker: bool) -> None:
@@ -245,14 +265,48 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
         draft.note(f"`{offloading.path}` takes effect from vLLM {OFFLOADS_FROM}; KServe asks the image for its version")
 
 
-def _add_extra(draft: EngineDraft) -> None:
+def _add_shell(draft: EngineDraft, places: list[str], words: list[str]) -> None:
+    """Add `VLLM_ADDITIONAL_ARGS` and the arguments, of which KServe's script makes one text for `eval`."""
     extra = draft.env.get(EXTRA, "")
     if extra is None:
-        _doubt(draft, f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
+        draft.doubt(f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
     elif EXTRA not in draft.env and draft.has_hidden_variables:
         draft.doubts.append(f"a source of variables that the manifest does not show may set `{EXTRA}`")
-    elif extra:
-        draft.add_shell([(f"env.{EXTRA}", extra)])
+    try:
+        written = expand_words(words, draft.env, ExpansionBudget(), has_hidden_variables=draft.has_hidden_variables)
+    except ShellSyntaxError:  # the engine reports it
+        written = words
+    texts = [(f"env.{EXTRA}", extra)] if extra else []
+    set_by_script = {name: value for name, value in draft.env.items() if name not in SET_BY_SCRIPT}
+    draft.add_shell([*texts, *zip(places, written, strict=True)], set_by_script)
+
+
+def _check_script(draft: EngineDraft, part: _Workload) -> None:
+    """Add a doubt for what KServe writes into its script as it is, and a shell may read in another way."""
+    model, own = part.spec.get("model"), part.context.fields["Spec"]
+    model_of_context = own.get("model") if isinstance(own, dict) else None
+    name = model_of_context.get("name") if isinstance(model_of_context, dict) else None
+    fields = [
+        ("spec.model.name", name),
+        (model.get("name").path, model.get("name").value),
+        *((each.get("name").path, each.get("name").value) for each in model.get("lora", "adapters").items()),
+        *((each.path, each.value) for each in _written_fields(part)),
+        *((f"env.{each}", draft.env[each]) for each in READ_BY_SCRIPT if each in draft.env),
+    ]
+    for path, value in fields:
+        is_plain = value is None or (isinstance(value, str) and PLAIN.fullmatch(value) is not None)
+        if not is_plain or (value is None and path.startswith("env.")):
+            draft.doubt(IN_SCRIPT.format(quoted(path)))
+            return
+    if why := startup_doubt("bash", SCRIPT_OPTIONS, draft.env):
+        draft.doubt(why)
+
+
+def _written_fields(part: _Workload) -> Iterator[ManifestNode]:
+    """The other texts of a workload that KServe writes into its script, or appends to the arguments."""
+    for node in (part.own, part.node):
+        yield node.get("kvCacheOffloading", "evictionPolicy")
+    yield part.spec.get("tracing", "exporterEndpoint")
 
 
 def _add_adapters(draft: EngineDraft, lora: ManifestNode, user: list[str]) -> None:

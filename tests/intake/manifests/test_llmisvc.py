@@ -8,7 +8,9 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
-from policy.intake.command.words import Unknown
+from policy.intake.command.launcher import find_server
+from policy.intake.command.vllm_command import ServerCommand
+from policy.intake.command.words import Unknown, is_uncertain
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -309,3 +311,110 @@ def test_no_value_of_a_configuration_breaks_a_service(field: str, value: Any) ->
     read_manifest([config("c", **{field: value}), service("c"), service()], "", faults)
     faults.clear()
     read_manifest([{**config("c"), "spec": value}, {**service("c"), "spec": {"baseRefs": value}}], "", faults)
+
+
+IN_SCRIPT = (
+    "KServe writes `{}` into a script as it is, and a shell may read its value as other words; use letters, digits and "
+    "`._/:@-` only"
+)
+ADDS = "q --enforce-eager"
+
+
+@table(
+    ("fields", "path"),
+    [
+        ({"model": {"uri": "hf://org/m", "name": ADDS}}, "spec.model.name"),
+        *(
+            ({"model": {"uri": "hf://org/m", "name": f"m{mark}"}}, "spec.model.name")
+            for mark in "'\"$`;&|<>(){}*?[]~#\\\n"
+        ),
+        ({"model": {"uri": "hf://org/m", "name": 7}}, "spec.model.name"),
+        (
+            {"model": {"uri": "hf://org/m", "lora": {"adapters": [{"name": f"a' {ADDS}"}]}}},
+            "spec.model.lora.adapters[0].name",
+        ),
+        ({"kvCacheOffloading": {"evictionPolicy": f"' {ADDS}"}}, "spec.kvCacheOffloading.evictionPolicy"),
+        ({"tracing": {"exporterEndpoint": f"http://a {ADDS}"}}, "spec.tracing.exporterEndpoint"),
+        (
+            {"template": main(env=[{"name": "VLLM_API_SERVER_COUNT", "value": f"1 {ADDS}"}])},
+            "env.VLLM_API_SERVER_COUNT",
+        ),
+        (
+            {"template": main(env=[{"name": "DP_ADDRESS", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}])},
+            "env.DP_ADDRESS",
+        ),
+        ({"model": {"uri": "hf://org/m", "name": "Org/Model-1.0:a@b_c"}}, None),
+        ({"model": {"uri": "hf://org/m", "name": ADDS}, "template": main(command=["vllm", "serve", "m"])}, None),
+        ({"tracing": {"exporterEndpoint": "http://a:4317"}, "kvCacheOffloading": {"evictionPolicy": "lru"}}, None),
+    ],
+)
+def test_what_kserve_writes_into_its_script_is_a_doubt_unless_it_is_plain(
+    fields: dict[str, Any], path: str | None
+) -> None:
+    (found,) = engines(service(**fields))
+    doubts = [] if path is None else [IN_SCRIPT.format(path)]
+    assert [doubt for doubt in found.doubts if "into a script" in doubt] == doubts
+
+
+def test_a_name_of_a_configuration_is_written_into_the_script_too() -> None:
+    found = of_service(config(model={"name": ADDS}), service("c", model={"uri": "hf://org/m"}))
+    assert found.doubts == [IN_SCRIPT.format("[1].spec.model.name")]
+
+
+@table("name", ["BASH_ENV", "PS4", "SHELLOPTS", "BASH_FUNC_eval%%"])
+def test_a_variable_that_changes_bash_is_a_doubt(name: str) -> None:
+    found = of_service(config("d"), service(template=main(env=[{"name": name, "value": "x"}])))
+    assert len(found.doubts) == 1
+
+
+ENDS = "{}: a shell ends the command within `{}`; put quotes around what belongs to it"
+KNOWN_BY_SCRIPT = "{}: `{}` has what only the script around it knows; write its value"
+OTHER_WORDS = (
+    "a shell reads the arguments as one text, of which it makes other words than of each argument; put quotes around "
+    "what belongs together"
+)
+
+
+@table(
+    ("args", "doubt"),
+    [
+        (["--seed", "1"], None),
+        (["--hf-overrides", "'{\"a\": [1, 2]}'"], None),
+        (["--hf-overrides", '"{\\"a\\": 1}"', "--enforce-eager"], None),
+        (["--max-model-len", "$LEN", "--enforce-eager"], None),
+        (["--max-model-len", "$(LEN)", "--enforce-eager"], None),
+        *(
+            (["--seed", text, "--enforce-eager"], ENDS.format("args[1]", text))
+            for text in ("1; vllm serve x", "1 & vllm serve x", "1 | vllm serve x", "1 > /usr/x", "1 2>/x")
+        ),
+        (["--seed", "'1", "2'"], "args[1]: a shell refuses `'1`: the quote `'` at character 6 is not closed; close it"),
+        *((["--seed", text, "--enforce-eager"], OTHER_WORDS) for text in ("1 #", "1\n", "1;", "1 &")),
+        (
+            ["--seed", "1 <", "--enforce-eager"],
+            "args[1]: the script has a redirection without a file; a shell may interpret it differently",
+        ),
+        (["--seed", "$$(LEN)"], KNOWN_BY_SCRIPT.format("args[1]", "$(LEN)")),
+        (
+            ["--seed", "1\\", "--enforce-eager"],
+            "args[1]: the script has the character `\\` at character 7; a shell may interpret it differently",
+        ),
+        *((["--seed", text], KNOWN_BY_SCRIPT.format("args[1]", text)) for text in ("$@", '"$*"', "${@}")),
+    ],
+)
+def test_arguments_that_a_shell_reads_in_another_way_are_a_doubt(args: list[str], doubt: str | None) -> None:
+    pod = main(args=args, env=[{"name": "LEN", "value": "8"}])
+    found = of_service(config("d"), service(template=pod))
+    assert found.doubts[:1] == ([] if doubt is None else [doubt])
+    assert not found.doubts or found.doubts[0] in found.notes
+
+
+@table("text", ["{a,--enforce-eager}", "{1..3}", "*", "a?", "[ab]", "~/x", "$X", "$ACCESS_LOG_ARGS", "$1", "`ls`"])
+@table("is_variable", [False, True])
+def test_a_word_that_a_shell_may_expand_keeps_its_kind(text: str, is_variable: bool) -> None:  # noqa: FBT001  # a table's value
+    words = {"env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": f"--seed {text}"}]}
+    pod = main(**words) if is_variable else main(args=["--seed", text], env=[{"name": "ACCESS_LOG_ARGS", "value": "1"}])
+    found = of_service(config("d"), service(template=pod))
+    assert is_uncertain(found.words[-1])
+    server = find_server(found.words, found.env, is_command=True)
+    assert isinstance(server, ServerCommand)
+    assert is_uncertain(server.words[-1])
