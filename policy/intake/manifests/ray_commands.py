@@ -33,8 +33,11 @@ GENERATED: Final = re.compile(r"\$(?:KUBERAY_GEN_RAY_START_CMD\b|[{(]KUBERAY_GEN
 """Matches the variable with the command by which KubeRay starts Ray."""
 BLOCKS: Final = " --block"
 """The option of this command that matters for an engine: what comes after it runs once Ray has ended."""
-PLAIN_OPTIONS: Final = re.compile(r"(?:[^;&|<>()\n`$]++|\$(?:\w++|\{\w++\}|\(\w++\)))*+")
-"""Matches options that do not end the command in which they stand, and run no other one."""
+PLAIN_OPTIONS: Final = re.compile(r"(?:[^;&|<>()\n`$]++|\$(?:\w++|\{\w++\}))*+")
+"""Matches options that do not end the command in which they stand, and run no other one.
+
+A reference of Kubernetes' (`$(NAME)`) may do so: its value is there before the shell reads the command.
+"""
 STARTING: Final = "in the command that starts Ray: {}"
 
 

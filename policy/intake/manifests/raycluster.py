@@ -23,10 +23,12 @@ from policy.intake.manifests.pods import (
     read_pod,
     read_pod_container,
 )
+from policy.intake.manifests.ray_beside import read_autoscaler, read_submission, submission_doubt
 from policy.intake.manifests.ray_commands import (
     BASH,
     OVERWRITES_COMMAND,
     STARTS_RAY,
+    THEN_RAY,
     joined,
     ray_options,
     ray_script,
@@ -81,10 +83,11 @@ NOTHING: Final = (None, 0, "", "0")
 DECIDING: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts", "workingDir", "lifecycle")
 """The fields of a container that its command is decided by."""
 
+GENERATED_COMMAND: Final = "KUBERAY_GEN_RAY_START_CMD"
 SET: Final[dict[str, str | None]] = dict.fromkeys(
     [
         *("RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_CLOUD_INSTANCE_ID", "RAY_NODE_TYPE_NAME", "FQ_RAY_IP"),
-        *("RAY_IP", "KUBERAY_GEN_RAY_START_CMD", "RAY_USAGE_STATS_EXTRA_TAGS"),
+        *("RAY_IP", GENERATED_COMMAND, "RAY_USAGE_STATS_EXTRA_TAGS"),
     ]
 )
 """The variables that KubeRay sets in the container that starts Ray, after the container's own."""
@@ -122,6 +125,8 @@ def read_job(document: ManifestNode) -> None:
     text = entrypoint.text()
     if text:
         _read_entrypoint(entrypoint, text, document)
+    if spec.get("submissionMode").value != HTTP_MODE:
+        read_submission(spec, next(iter(cluster.get("headGroupSpec", "template", "spec", "containers").items()), None))
     read_pod(spec.get("submitterPodTemplate", "spec"), by_image=False)
     read_ray_containers(document, cluster)
     ignore_without_engine(document, cluster, count)
@@ -146,8 +151,11 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, document: ManifestNode
     if is_elsewhere:
         draft.has_hidden_variables = True
         draft.doubts.append(ELSEWHERE)
-    if spec.get("submissionMode").value != HTTP_MODE and _submits_otherwise(spec):
-        draft.doubts.append(SUBMITS_OTHERWISE)
+    if spec.get("submissionMode").value != HTTP_MODE:
+        if _submits_otherwise(spec):
+            draft.doubts.append(SUBMITS_OTHERWISE)
+        if why := submission_doubt(spec):
+            draft.doubts.append(why)
     asked = next((name for name in RESOURCES if spec.get(name).value not in NOTHING), None)
     if asked is not None and head is not None and any(_differs(other, head) for other in _ray_containers(cluster)):
         draft.doubts.append(
@@ -164,10 +172,15 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, document: ManifestNode
         draft.finish([*before, *environment.installed])
 
 
-def _read_first(container: ManifestNode, pod: ManifestNode) -> EngineDraft:
-    """Read the container in which the operator starts Ray, with the variables that it sets there."""
+def _read_first(container: ManifestNode, pod: ManifestNode, options: str = "") -> EngineDraft:
+    """Read the container in which the operator starts Ray, with the variables that it sets there.
+
+    ``options`` has those of `ray start`, if they matter: the command that the container finds in a variable has them.
+    """
     draft = read_container(container, pod, added=(*SET, *SET_IF_ABSENT))
     draft.env.update(SET)
+    if options:
+        draft.env[GENERATED_COMMAND] = f"{THEN_RAY}{options}"
     return draft
 
 
@@ -228,6 +241,7 @@ def read_ray_containers(document: ManifestNode, cluster: ManifestNode) -> None:
             is_kept = is_kept_everywhere or keeps_command(group.get("template"))
             with unread_fields(("Ray group", group)):
                 _read_group(pod, ray_options(group), is_kept=is_kept)
+        read_autoscaler(cluster)
 
 
 def _read_group(pod: ManifestNode, options: str, *, is_kept: bool) -> None:
@@ -238,7 +252,7 @@ def _read_group(pod: ManifestNode, options: str, *, is_kept: bool) -> None:
     for container in pod_containers(pod):
         is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
         if is_ray and is_kept:
-            draft = _read_first(container, pod)
+            draft = _read_first(container, pod, options)
             if draft.starts_vllm():
                 draft.finish()
         elif is_ray:
@@ -254,7 +268,7 @@ def _read_ray_container(container: ManifestNode, pod: ManifestNode, options: str
     The command and its arguments, joined with blanks, are then a script. If a shell makes the same words of it, the
     words count as they are written. An engine that only starts as it is written counts too, with a doubt.
     """
-    draft = _read_first(container, pod)
+    draft = _read_first(container, pod, options)
     script = joined(draft.words)
     if STARTS_RAY in script:
         if draft.starts_vllm():

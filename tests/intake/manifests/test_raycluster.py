@@ -586,3 +586,152 @@ def test_an_option_of_ray_may_be_another_command(options: dict[str, Any], words:
     spec = cluster({**group(), "rayStartParams": {**options, "p": "1; pip uninstall -y triton"}}, group())
     found = engines(document("RayJob", {"entrypoint": "vllm serve org/m", "rayClusterSpec": spec}))[0]
     assert next(each for each in found if each.path == "[0].spec.entrypoint").doubts == [NO_TRITON]
+
+
+@table("key", ["num-cpus", "$(NAME) --p"])
+@table("place", ["headGroupSpec", "workerGroupSpecs"])
+@table(
+    ("kind", "version", "path"),
+    [
+        ("RayCluster", "ray.io/v1", []),
+        ("RayService", "ray.io/v1", ["rayClusterConfig"]),
+        ("RayJob", "ray.io/v1", ["rayClusterSpec"]),
+        ("RayClusterFleet", AIBRIX, ["template", "spec"]),
+        ("RayClusterReplicaSet", AIBRIX, ["template", "spec"]),
+    ],
+)
+def test_an_option_of_ray_may_be_another_command_by_the_value_of_a_variable(
+    key: str, place: str, kind: str, version: str, path: list[str]
+) -> None:
+    def of(value: str, **fields: Any) -> dict[str, Any]:
+        bad = {
+            **group(image="rayproject/ray:2.57", **fields, **variable("NAME", value)),
+            "rayStartParams": {key: "$(NAME)"},
+        }
+        whole: dict[str, Any] = {**SILENT, place: bad if place == "headGroupSpec" else [bad]}
+        for name in reversed(path):
+            whole = {name: whole}
+        return document(kind, whole | ({"metadata": KEEPS} if fields else {}), version)
+
+    (found,) = [each for each in engines(of("1; vllm serve org/m"))[0] if each.doubts]
+    assert found.words[-1].startswith("ulimit -n 65536; ray start --")
+    assert engines(of("1"))[0] == []
+
+
+@table(
+    ("command", "count"),
+    [
+        (["bash", "-c", "$(KUBERAY_GEN_RAY_START_CMD)"], 1),
+        (["bash", "-c", "true; eval $KUBERAY_GEN_RAY_START_CMD"], 1),
+        (["bash", "-c", "true"], 0),
+    ],
+)
+def test_the_command_that_kuberay_generates_has_the_options(command: list[str], count: int) -> None:
+    head = {
+        **group(command=command, image="rayproject/ray:2.57"),
+        "rayStartParams": {"num-cpus": "1; vllm serve org/m"},
+    }
+    head["template"]["metadata"] = KEEPS
+    assert len(engines(document("RayCluster", cluster(head, group())))[0]) == count
+
+
+IN_SUBMISSION = (
+    "KubeRay writes `{}` into the script of the container that submits the job, and a shell expands it there; leave "
+    "out the characters of a shell, or set `submissionMode: HTTPMode`"
+)
+STARTS_OTHER = "vllm serve org/other"
+
+
+@table(
+    ("fields", "field", "starts"),
+    [
+        ({"jobId": f"x; {STARTS_OTHER}"}, "jobId", True),
+        *(({"jobId": f"x{mark}y"}, "jobId", False) for mark in " \n;&|<>()$\\*?[{~#"),
+        *(({"jobId": f"x{mark}y"}, "jobId", True) for mark in "`'\""),  # a script that is not read may start it
+        ({"metadata": {"a": f"$({STARTS_OTHER})"}}, "metadata", True),
+        ({"metadata": {"`a`": "b"}}, "metadata", False),
+        ({"entrypointResources": f'"{{\\"a\\": 1}}$({STARTS_OTHER})"'}, "entrypointResources", True),
+        ({"runtimeEnvYAML": "env_vars: {A: $B}"}, "runtimeEnvYAML", False),
+        ({"runtimeEnvYAML": f"env_vars: {{A: '`{STARTS_OTHER}`'}}"}, "runtimeEnvYAML", True),
+        ({"jobId": "a-1_B.c", "metadata": {"a": "b; c"}, "runtimeEnvYAML": "env_vars: {A: 'b c'}"}, None, False),
+    ],
+)
+@table("mode", [{}, {"submissionMode": "SidecarMode"}, {"submissionMode": "HTTPMode"}])
+def test_what_kuberay_writes_into_the_script_of_the_submitter_is_a_doubt(
+    fields: dict[str, Any],
+    field: str | None,
+    starts: bool,  # noqa: FBT001  # a table's value
+    mode: dict[str, str],
+) -> None:
+    spec = {"entrypoint": "vllm serve org/m", "rayClusterSpec": SILENT, **fields, **mode}
+    is_submitted = field is not None and mode != {"submissionMode": "HTTPMode"}
+    doubts = [IN_SUBMISSION.format(field)] if is_submitted else []
+    found, *others = [each for each in engines(document("RayJob", spec))[0] if not each.path.endswith("[0]")]
+    assert [doubt for doubt in found.doubts if "submits the job, and" in doubt] == doubts
+    assert [(each.path, each.image, each.doubts) for each in others] == (
+        [(f"[0].spec.{field}", IMAGE, doubts)] if is_submitted and starts else []
+    )
+    without = {**spec, "entrypoint": "true"}
+    assert len(engines(document("RayJob", without))[0]) == (1 if is_submitted and starts else 0)
+
+
+AUTOSCALES = {"enableInTreeAutoscaling": True}
+RUNS = ["/bin/bash", "-c", "--"]
+STARTS_AUTOSCALER = (
+    "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
+)
+
+
+@table(
+    ("spec", "words"),
+    [
+        ({**AUTOSCALES, "autoscalerOptions": {"args": [STARTS_OTHER]}}, [*RUNS, STARTS_OTHER]),
+        (
+            {**AUTOSCALES, "autoscalerOptions": {"command": SERVES, "args": ["--enforce-eager"]}},
+            [*SERVES, "--enforce-eager"],
+        ),
+        (
+            {
+                **AUTOSCALES,
+                "autoscalerOptions": {"env": [{"name": "RAY_CLUSTER_NAME", "value": f"x; {STARTS_OTHER}; #"}]},
+            },
+            [*RUNS, STARTS_AUTOSCALER],
+        ),
+        ({**AUTOSCALES, "autoscalerOptions": {"image": "vllm/vllm-openai:v0.23.0"}}, None),
+        ({**AUTOSCALES, "autoscalerOptions": {"env": [{"name": "A", "value": "1"}]}}, None),
+        ({**AUTOSCALES, "autoscalerOptions": {}}, None),
+        (AUTOSCALES, None),
+        ({"autoscalerOptions": {"command": SERVES}}, None),
+        ({"enableInTreeAutoscaling": False, "autoscalerOptions": {"command": SERVES}}, None),
+    ],
+)
+def test_the_autoscaler_is_a_container_of_the_head(spec: dict[str, Any], words: list[str] | None) -> None:
+    whole = {**SILENT, **spec}
+    kinds = [
+        ("RayCluster", whole, "ray.io/v1", ""),
+        ("RayService", {"rayClusterConfig": whole}, "ray.io/v1", "rayClusterConfig."),
+        ("RayJob", {"rayClusterSpec": whole, "entrypoint": "true"}, "ray.io/v1", "rayClusterSpec."),
+        ("RayClusterFleet", {"template": {"spec": whole}}, AIBRIX, "template.spec."),
+    ]
+    for kind, fields, version, path in kinds:
+        found, _ = engines(document(kind, fields, version))
+        assert [(each.path, each.words) for each in found] == (
+            [] if words is None else [(f"[0].spec.{path}autoscalerOptions", words)]
+        )
+
+
+def test_the_autoscaler_has_the_image_of_the_head_and_its_own_variables_and_mounts() -> None:
+    options = {
+        "command": SERVES,
+        "args": ["--enforce-eager"],
+        "env": [{"name": "A", "value": "1"}],
+        "envFrom": [{"secretRef": {"name": "s"}}],
+        "volumeMounts": [{"name": "v", "mountPath": "/usr/local/bin"}],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }
+    ((found,), _) = engines(document("RayCluster", {**SILENT, **AUTOSCALES, "autoscalerOptions": options}))
+    assert (found.image, found.env["A"], found.has_hidden_variables) == (IMAGE, "1", True)
+    assert (found.installation is not None, [sign.platform for sign in found.hardware]) == (True, ["cuda"])
+    image = {**options, "image": "vllm/vllm-openai:v0.24.0"}
+    ((found,), _) = engines(document("RayCluster", {**SILENT, **AUTOSCALES, "autoscalerOptions": image}))
+    assert found.vllm_version == "0.24.0"

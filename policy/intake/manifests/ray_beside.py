@@ -1,0 +1,95 @@
+"""What KubeRay runs beside Ray: the autoscaler in the head's pod, and the container that submits a RayJob.
+
+Read at KubeRay's main branch, August 2026. Both run a command of KubeRay's in a shell, with values of the object in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.pods import read_container
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import ManifestNode
+
+ADDED: Final = "added by KubeRay"
+BASH: Final = ["/bin/bash", "-c", "--"]
+AUTOSCALER: Final = "autoscaler"
+STARTS_AUTOSCALER: Final = (
+    "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
+)
+SET_IN_AUTOSCALER: Final = ("RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_HEAD_POD_NAME", "RAY_AUTH_TOKEN")
+"""The variables that KubeRay sets in the autoscaler if `autoscalerOptions` does not."""
+GENERATED: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
+PLAIN_ID: Final = re.compile(r"[A-Za-z0-9._/:@-]*+")
+"""Matches the id of a job that a shell does not change."""
+EXPANDED: Final = re.compile(r"[$`]")
+"""Matches what a shell expands between double quotes, in which KubeRay writes the other values."""
+QUOTED: Final = {
+    "runtimeEnvYAML": "--runtime-env-json",
+    "metadata": "--metadata-json",
+    "entrypointResources": "--entrypoint-resources",
+}
+"""The fields of a RayJob whose values KubeRay writes between double quotes, and their options."""
+IN_SUBMISSION: Final = (
+    "KubeRay writes `{}` into the script of the container that submits the job, and a shell expands it there; leave "
+    "out the characters of a shell, or set `submissionMode: HTTPMode`"
+)
+
+
+def read_autoscaler(cluster: ManifestNode) -> None:
+    """Read the autoscaler's container, to which `autoscalerOptions` may give another command, if it starts vLLM."""
+    options, head = cluster.get("autoscalerOptions"), cluster.get("headGroupSpec", "template", "spec")
+    if not (options.is_object() and cluster.get("enableInTreeAutoscaling").value):
+        return
+    first = next(iter(head.get("containers").items()), None)
+    value: dict[str, Any] = {**options.value, "name": AUTOSCALER}
+    if value.get("image") is None and first is not None:
+        value["image"] = first.get("image").value
+    draft = read_container(options.with_value(value), head, added=SET_IN_AUTOSCALER)
+    draft.env.setdefault(GENERATED, STARTS_AUTOSCALER)
+    if not options.get("args").value:
+        draft.add(ADDED, STARTS_AUTOSCALER)
+    if not draft.has_command:
+        draft.words[:0], draft.places[:0], draft.has_command = BASH, [ADDED] * len(BASH), True
+    if draft.starts_vllm():
+        draft.finish()
+
+
+def submission_doubt(spec: ManifestNode) -> str:
+    """Why the shell that submits a RayJob may do something else than submit it; empty if its fields are plain."""
+    field = next(iter(_expanded_fields(spec)), None)
+    return "" if field is None else IN_SUBMISSION.format(field)
+
+
+def read_submission(spec: ManifestNode, head: ManifestNode | None) -> None:
+    """Add an engine if the fields of a RayJob make the shell that submits it start vLLM, in an image of the head."""
+    fields = _expanded_fields(spec)
+    field = next(iter(fields), None)
+    if field is None:
+        return
+    draft = EngineDraft(spec.get(field))
+    draft.image = None if head is None else head.get("image").text()
+    draft.add(ADDED, *BASH)
+    draft.add(field, " ".join(["ray job submit", *fields.values()]))
+    draft.has_command = True
+    if draft.starts_vllm(by_image=False):
+        draft.doubt(IN_SUBMISSION.format(field))
+        draft.finish()
+
+
+def _expanded_fields(spec: ManifestNode) -> dict[str, str]:
+    """The options that KubeRay makes of the fields of a RayJob with characters that a shell expands, by field."""
+    found: dict[str, str] = {}
+    job = spec.get("jobId").value
+    if isinstance(job, str) and PLAIN_ID.fullmatch(job) is None:
+        found["jobId"] = f"--submission-id {job}"
+    for field, option in QUOTED.items():
+        value = spec.get(field).value
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if EXPANDED.search(text) is not None:
+            found[field] = f"{option} {json.dumps(text, ensure_ascii=False)}"
+    return found
