@@ -57,6 +57,9 @@ SERVER_MODULE: Final = re.compile(r"-m[ \t]{1,8}huggingfaceserver(?![\w.-])")
 """Matches KServe's Hugging Face server in a script, as in KServe's runtimes with workers."""
 OWN_IMAGE: Final = re.compile(r"(?:.*/)?kserve/huggingfaceserver", re.DOTALL)
 """Matches KServe's own image of its Hugging Face server, from any registry."""
+SHIPPED_IMAGES: Final = {"vllm": "vllm/vllm-openai", "huggingface": "kserve/huggingfaceserver"}
+"""The images of the runtimes that KServe ships for these model formats, of which ``runtimeVersion`` is the tag."""
+SHIPPED_IMAGE: Final = "`runtimeVersion` is the tag of the image of KServe's own runtime, which is assumed to be {}"
 CPU: Final = "cpu"
 CPU_NAME: Final = "-cpu"
 GPU: Final = "nvidia.com/gpu"
@@ -350,14 +353,20 @@ def _choose_build(
 ) -> None:
     """Set the image that KServe chooses for a predictor, with a note if it is, or may be, a CPU build.
 
-    ``runtimeVersion`` becomes the tag. Otherwise the image of vLLM's server becomes its `-cpu` build without a GPU, and
-    that of the Hugging Face server its `-gpu` build with one.
+    ``runtimeVersion`` becomes the tag, also that of the image of KServe's own runtime. Otherwise the image of vLLM's
+    server becomes its `-cpu` build without a GPU, and that of the Hugging Face server its `-gpu` build with one.
     """
     version, image = model.get("runtimeVersion").text(), own.image
     is_own = runtime is None and is_shipped(name, model_format) and model_format in SHIPPED_RUNTIMES
     server = f"{model_format}server" if is_own else _server(name, runtime)
     has_gpu = has_workers or _has_gpu(model, runtime)
-    if image is not None and "@sha256:" not in image:
+    if image is None and version is not None:
+        if is_own:
+            own.image = f"{SHIPPED_IMAGES[model_format]}:{version}"
+            own.note(SHIPPED_IMAGE.format(quoted(own.image)))
+        else:
+            own.doubt(f"`runtimeVersion` {quoted(version)} is the tag of the runtime's image, which is not known")
+    elif image is not None and "@sha256:" not in image:
         tag = _tag(image)
         if version is not None:
             own.image = TAG.sub("", image) + f":{version}"

@@ -93,6 +93,32 @@ def test_a_predictor_without_a_runtime_in_the_manifest_has_its_version_too() -> 
     assert (found.image, found.vllm_version) == ("vllm/vllm-openai:v0.33.0", "0.33.0")
 
 
+@table(
+    ("model", "image", "release"),
+    [
+        ({"runtime": "kserve-vllmserver"}, "vllm/vllm-openai:v0.33.0", "0.33.0"),
+        ({"runtime": "kserve-vllmserver-multinode"}, "vllm/vllm-openai:v0.33.0", "0.33.0"),
+        ({"runtime": None}, "vllm/vllm-openai:v0.33.0", "0.33.0"),
+        ({"runtime": "mine"}, None, None),
+        (
+            {"modelFormat": {"name": "huggingface"}, "runtime": "kserve-huggingfaceserver", "args": ["--model_id=m"]},
+            "kserve/huggingfaceserver:v0.33.0",
+            None,
+        ),
+    ],
+)
+def test_a_version_is_the_tag_of_the_image_that_kserve_ships(
+    model: dict[str, Any], image: str | None, release: str | None
+) -> None:
+    found = model_of(service(model | GPU | {"runtimeVersion": "v0.33.0"}))
+    assert (found.image, found.vllm_version) == (image, release)
+    assert found != model_of(service(model | GPU))
+    own = f"`runtimeVersion` is the tag of the image of KServe's own runtime, which is assumed to be `{image}`"
+    other = "`runtimeVersion` `v0.33.0` is the tag of the runtime's image, which is not known"
+    assert (own if image else other) in found.notes
+    assert (other in found.doubts) is (image is None)
+
+
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 MIG = {"resources": {"limits": {"nvidia.com/mig-1g.5gb": "1"}}}
 AMD = {"resources": {"limits": {"amd.com/gpu": "1"}}}
@@ -113,8 +139,8 @@ UNKNOWN_NOTE = "and the image does not show whether it is a CPU build; state the
         (HUGGINGFACE | GPU, None, None, None),
         (HUGGINGFACE | MIG, None, None, None),
         (HUGGINGFACE | {"runtime": "kserve-huggingfaceserver"}, None, "cpu", CPU_NOTE),
-        (HUGGINGFACE | {"runtimeVersion": "v0.20.0"} | GPU, None, "cpu", CPU_NOTE),
-        (HUGGINGFACE | {"runtimeVersion": "v0.20.0-gpu"}, None, None, None),
+        (HUGGINGFACE | {"runtimeVersion": "v0.20.0"} | GPU, f"{OWN}:v0.20.0", "cpu", CPU_NOTE),
+        (HUGGINGFACE | {"runtimeVersion": "v0.20.0-gpu"}, f"{OWN}:v0.20.0-gpu", None, None),
         (HUGGINGFACE | {"image": f"{OWN}:v0.20.0"}, f"{OWN}:v0.20.0", "cpu", CPU_NOTE),
         (HUGGINGFACE | {"image": f"{OWN}:v0.20.0"} | GPU, f"{OWN}:v0.20.0-gpu", None, None),
         (HUGGINGFACE | {"image": f"{OWN}:v0.20.0-gpu"}, f"{OWN}:v0.20.0-gpu", None, None),
@@ -123,7 +149,7 @@ UNKNOWN_NOTE = "and the image does not show whether it is a CPU build; state the
         (VLLM, None, "cpu", CPU_NOTE),
         (VLLM | AMD, None, "cpu", CPU_NOTE),
         (VLLM | GPU, None, None, None),
-        (VLLM | {"runtimeVersion": "v0.23.0"}, None, None, UNKNOWN_NOTE),
+        (VLLM | {"runtimeVersion": "v0.23.0"}, IMAGE, None, UNKNOWN_NOTE),
         (VLLM | {"image": IMAGE}, "vllm/vllm-openai-cpu:v0.23.0", "cpu", CPU_NOTE),
         (VLLM | {"image": IMAGE} | MIG, IMAGE, None, None),
         (VLLM | {"image": "vllm/vllm-openai-cpu:v0.23.0"}, "vllm/vllm-openai-cpu:v0.23.0", "cpu", CPU_NOTE),
