@@ -2,14 +2,17 @@
 
 Read from `sagemaker_entrypoint.sh` and the documentation of aws/deep-learning-containers: `SM_VLLM_MAX_MODEL_LEN=4096`
 becomes `--max-model-len 4096`, `true` a flag without a value, and `false` none. It starts vLLM's module for servers on
-port 8080, and passes on no argument of the container.
+port 8080, and passes on no argument of the container. It takes each line of the output of `env` that begins with the
+prefix for a variable, so that a line break in any value may add another one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.manifests.images import split_name
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +28,20 @@ NO_MODEL: Final = (
 )
 IGNORED_ARGUMENTS: Final = "the image for SageMaker passes on no arguments; set its variables `SM_VLLM_…` instead"
 HIDDEN_VARIABLES: Final = "variables that the manifest does not show may set arguments of the image for SageMaker"
+NO_OPTIONS: Final = shell_options("bash", (), 0)
+LINES: Final = (
+    "the entry point of the image for SageMaker reads each line of the variables' values as a variable, and {} has a "
+    "line break; leave it out"
+)
+UNKNOWN_LINES: Final = (
+    "the entry point of the image for SageMaker reads each line of the variables' values as a variable, and the value "
+    "of {} is not in the manifest; write `vllm serve MODEL …` as the command"
+)
+DROPPED: Final = "the entry point of the image for SageMaker drops the `=` at the end of {}; leave it out"
+REPEATED: Final = (
+    "the entry point of the image for SageMaker makes the same flag of {} as of another variable, in an order that is "
+    "not known; leave one of them out"
+)
 
 
 def is_sagemaker(image: str | None) -> bool:
@@ -42,7 +59,7 @@ def command_of_variables(env: Mapping[str, str | None]) -> list[tuple[str, str]]
         value, place = env[name], f"env.{name}"
         if value == "false":
             continue
-        words.append((place, f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}"))
+        words.append((place, _flag(name)))
         if value not in {"", "true"}:
             words.append((place, f"$({name})"))
     return words
@@ -51,3 +68,26 @@ def command_of_variables(env: Mapping[str, str | None]) -> list[tuple[str, str]]
 def names_model(env: Mapping[str, str | None]) -> bool:
     """Whether the variables name the model."""
     return MODEL in env or HUB_MODEL in env
+
+
+def doubt_about_variables(env: Mapping[str, str | None]) -> str:
+    """Why the entry point may make other arguments of the variables; empty if it certainly does not."""
+    flags: set[str] = set()
+    for name, value in env.items():
+        if value is None:
+            return UNKNOWN_LINES.format(quoted(name))
+        if "\n" in value or "\n" in name:
+            return LINES.format(quoted(name))
+        if not name.startswith(PREFIX):
+            continue
+        flag = _flag(name)
+        if value.endswith("="):
+            return DROPPED.format(quoted(name))
+        if flag in flags:
+            return REPEATED.format(quoted(name))
+        flags.add(flag)
+    return startup_doubt("bash", NO_OPTIONS, env)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -42,16 +43,61 @@ def engine(env: dict[str, Any], image: str = IMAGE, **container: Any) -> Contain
             {"SM_VLLM_MODEL": "a/b", "SM_VLLM_ENFORCE_EAGER": "true", "SM_VLLM_ENABLE_LORA": "false", "SM_VLLM_X": ""},
             ["--model", "$(SM_VLLM_MODEL)", "--enforce-eager", "--x"],
         ),
-        (
-            {"SM_VLLM_MODEL": "a/b", "SM_VLLM_RUNNER": {"secretKeyRef": {"name": "s", "key": "k"}}},
-            ["--model", "$(SM_VLLM_MODEL)", "--runner", "$(SM_VLLM_RUNNER)"],
-        ),
     ],
 )
 def test_the_variables_of_sagemakers_image_are_arguments(env: dict[str, Any], words: list[str]) -> None:
     found = engine(env)
     assert (found.words, found.problem, found.notes, found.doubts) == ([*SERVER, *words], "", [], [])
     assert found.places[len(SERVER)].startswith("env.")
+
+
+SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
+ENTRY_POINT = "the entry point of the image for SageMaker"
+IN_ANY_ORDER = "in an order that is not known; leave one of them out"
+LINES = f"{ENTRY_POINT} reads each line of the variables' values as a variable, and "
+
+
+@table(
+    ("env", "doubt"),
+    [
+        ({"A": "x\nSM_VLLM_ENFORCE_EAGER=true"}, f"{LINES}`A` has a line break; leave it out"),
+        ({"SM_VLLM_SEED": "1\n"}, f"{LINES}`SM_VLLM_SEED` has a line break; leave it out"),
+        (
+            {"A": SECRET},
+            f"{LINES}the value of `A` is not in the manifest; write `vllm serve MODEL …` as the command",
+        ),
+        (
+            {"SM_VLLM_RUNNER": SECRET},
+            f"{LINES}the value of `SM_VLLM_RUNNER` is not in the manifest; write `vllm serve MODEL …` as the command",
+        ),
+        (
+            {"SM_VLLM_CHAT_TEMPLATE": "a="},
+            f"{ENTRY_POINT} drops the `=` at the end of `SM_VLLM_CHAT_TEMPLATE`; leave it out",
+        ),
+        (
+            {"SM_VLLM_SEED": "1", "SM_VLLM_seed": "2"},
+            f"{ENTRY_POINT} makes the same flag of `SM_VLLM_seed` as of another variable, {IN_ANY_ORDER}",
+        ),
+        ({"BASH_ENV": "/x"}, "the variable `BASH_ENV` may change how `bash` interprets its script"),
+        ({"A": "x\\nSM_VLLM_X=1", "B": "=", "SM_VLLM_X": "a=b"}, None),
+    ],
+)
+def test_variables_of_which_the_entry_point_may_make_other_arguments_are_a_doubt(
+    env: dict[str, Any], doubt: str | None
+) -> None:
+    found = engine({"SM_VLLM_MODEL": "a/b", **env})
+    assert (found.doubts, found.problem) == ([] if doubt is None else [doubt], "")
+    assert found.words[: len(SERVER) + 2] == [*SERVER, "--model", "$(SM_VLLM_MODEL)"]
+    assert engine({"SM_VLLM_MODEL": "a/b", **env}, command=["vllm", "serve", "m"]).doubts == []
+
+
+def test_a_variable_whose_value_is_not_known_is_a_reference() -> None:
+    found = engine({"SM_VLLM_MODEL": "a/b", "SM_VLLM_RUNNER": SECRET})
+    assert (found.words, found.problem, found.notes) == (
+        [*SERVER, "--model", "$(SM_VLLM_MODEL)", "--runner", "$(SM_VLLM_RUNNER)"],
+        "",
+        [],
+    )
 
 
 def test_the_image_passes_on_no_arguments() -> None:
