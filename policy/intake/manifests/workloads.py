@@ -1,9 +1,9 @@
 """The workloads of Kubernetes and related projects.
 
 Finds the pods of Kubernetes' Pod, PodTemplate, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and CronJob, JobSet
-v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1 and DisaggregatedSet v1 (read at LWS's main branch, August 2026),
-AIBrix's StormService, RoleSet and PodSet v1alpha1 (read at AIBrix's main branch, 2026). LWS and AIBrix set variables in
-each container.
+v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1, DisaggregatedSet v1 and v1alpha1 (read at LWS's main branch,
+August 2026), AIBrix's StormService, RoleSet and PodSet v1alpha1 (read at AIBrix's main branch, 2026). LWS and AIBrix
+set variables in each container.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def read_job_set(document: ManifestNode) -> None:
 
 def read_leader_worker_set(document: ManifestNode) -> None:
     """Read a LeaderWorkerSet; if it has no leader template, its leader uses the workers'."""
-    template = document.get("spec", "leaderWorkerTemplate")
+    _read_leader_worker_template(document.get("spec", "leaderWorkerTemplate"))
+
+
+def _read_leader_worker_template(template: ManifestNode) -> None:
     size = template.get("size").count()
     group = {"LWS_GROUP_SIZE": str(1 if size is None else size), "LWS_LEADER_ADDRESS": None}
     read_pod(template.get("leaderTemplate", "spec"), {**group, "LWS_WORKER_INDEX": "0"})
@@ -70,9 +73,14 @@ def read_leader_worker_set(document: ManifestNode) -> None:
 
 
 def read_disaggregated_set(document: ManifestNode) -> None:
-    """Read a DisaggregatedSet: a LeaderWorkerSet for each role."""
-    for role in document.get("spec", "roles").items():
-        read_leader_worker_set(role)
+    """Read a DisaggregatedSet: a LeaderWorkerSet for each role, which earlier releases call a phase.
+
+    In some releases its specification is not below ``spec``.
+    """
+    for field in ("roles", "phases"):
+        for role in document.get("spec", field).items():
+            read_leader_worker_set(role)
+            _read_leader_worker_template(role.get("leaderWorkerTemplate"))
 
 
 def read_storm_service(document: ManifestNode) -> None:

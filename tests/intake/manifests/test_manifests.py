@@ -934,6 +934,26 @@ def test_a_manifest_is_recognised_by_its_kind_or_its_shape(document: object, kno
     assert is_manifest(document) is known
 
 
+@table("field", ["roles", "phases"])
+@table("is_flat", [False, True])
+def test_a_set_of_any_release_is_read(field: str, is_flat: bool) -> None:  # noqa: FBT001  # a table's value
+    pod = {"spec": {"containers": [{"name": "m", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "m"]}]}}
+    template = {"leaderWorkerTemplate": {"size": 2, "leaderTemplate": pod, "workerTemplate": pod}}
+    faults: list[RequestFault] = []
+    document = {
+        "apiVersion": "disaggregatedset.x-k8s.io/v1alpha1",
+        "kind": "DisaggregatedSet",
+        "spec": {field: [{"name": "decode", **(template if is_flat else {"spec": template})}]},
+    }
+    found = read_manifest(document, "", faults)
+    path = f"spec.{field}[0].{'' if is_flat else 'spec.'}leaderWorkerTemplate"
+    assert [each.path for each in found] == [
+        f"{path}.{role}Template.spec.containers[0]" for role in ("leader", "worker")
+    ]
+    assert {each.env["LWS_GROUP_SIZE"] for each in found} == {"2"}
+    assert faults == []
+
+
 OFFLOADING = {"cpu": "1Gi"}
 
 
