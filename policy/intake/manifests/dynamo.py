@@ -7,6 +7,7 @@ operator adds for several nodes depends on its version, so there is only a note.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.hardware import component_signs
@@ -24,6 +25,8 @@ from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.intake.manifests.draft import EngineDraft
     from policy.intake.manifests.reading import ManifestNode
 
@@ -44,6 +47,15 @@ SET: Final = (
     *("GROVE_PCSG_TEMPLATE_NUM_PODS", "LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
 )
 """The variables that the operator, or Grove or LeaderWorkerSet for it, may set if the container does not."""
+PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]++")
+"""Matches a word that a shell does not change."""
+PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
+"""Matches words that a shell only splits."""
+SCRIPT_WORDS: Final = 3
+JOINED: Final = (
+    "for {} nodes several releases of Dynamo's operator join the words of the command with blanks, and a shell splits "
+    "and expands them again; write words without quotes, braces, variables and other characters of a shell"
+)
 
 
 def read_graph(document: ManifestNode) -> None:
@@ -117,4 +129,14 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
             f"for {nodes} nodes Dynamo's operator adds `--distributed-executor-backend`, `--nnodes` or "
             "`--data-parallel-…`; they are not known here"
         )
+        if not _is_plain(draft.words):
+            draft.doubt(JOINED.format(nodes))
     draft.finish()
+
+
+def _is_plain(words: Sequence[str]) -> bool:
+    """Whether a shell makes the same words of the joined words; a script is split by a shell in any case."""
+    *others, last = words or [""]
+    is_script = len(words) == SCRIPT_WORDS and words[1] == "-c"
+    pattern = PLAIN_TEXT if is_script else PLAIN
+    return pattern.fullmatch(last) is not None and all(PLAIN.fullmatch(word) is not None for word in others)

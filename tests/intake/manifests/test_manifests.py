@@ -934,6 +934,56 @@ def test_a_manifest_is_recognised_by_its_kind_or_its_shape(document: object, kno
     assert is_manifest(document) is known
 
 
+@table(
+    ("command", "args", "is_plain"),
+    [
+        (
+            ["python3", "-m", "dynamo.vllm"],
+            ["--model", "org/m", "--kv-transfer-config.kv_connector=NixlConnector"],
+            True,
+        ),
+        (["/bin/sh", "-c"], ["python3 -m dynamo.vllm --model org/m"], True),
+        (["python3", "-m", "dynamo.vllm"], [], True),
+        (["/bin/sh", "-c"], ["python3 -m dynamo.vllm --model org/m; true"], False),
+        *(
+            (["python3", "-m", "dynamo.vllm"], ["--model", "org/m", "--served-model-name", word], False)
+            for word in (
+                "a --enforce-eager",
+                "{a,--enforce-eager}",
+                "a; vllm serve b",
+                "$X",
+                "$(X)",
+                '{"a":"b"}',
+                "*",
+                "",
+            )
+        ),
+    ],
+)
+@table("nodes", [1, 2])
+def test_for_several_nodes_dynamo_gives_the_words_to_a_shell(
+    command: list[str],
+    args: list[str],
+    is_plain: bool,  # noqa: FBT001  # a table's value
+    nodes: int,
+) -> None:
+    main = {"image": "dynamo", "command": command, "args": args}
+    found = []
+    for fields in (
+        {"services": {"w": {"multinode": {"nodeCount": nodes}, "extraPodSpec": {"mainContainer": main}}}},
+        {"components": [{"multinode": {"nodeCount": nodes}, "podTemplate": {"spec": {"containers": [main]}}}]},
+    ):
+        faults: list[RequestFault] = []
+        document = {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "spec": fields}
+        found += read_manifest(document, "", faults)
+        assert faults == []
+    doubt = (
+        "for 2 nodes several releases of Dynamo's operator join the words of the command with blanks, and a shell "
+        "splits and expands them again; write words without quotes, braces, variables and other characters of a shell"
+    )
+    assert [each.doubts for each in found] == [[] if nodes == 1 or is_plain else [doubt]] * 2
+
+
 @table("field", ["roles", "phases"])
 @table("is_flat", [False, True])
 def test_a_set_of_any_release_is_read(field: str, is_flat: bool) -> None:  # noqa: FBT001  # a table's value
