@@ -17,7 +17,6 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-AWS: Final = ("763104351884.dkr.ecr.", "public.ecr.aws/deep-learning-containers/")
 PREFIX: Final = "SM_VLLM_"
 MODEL: Final = "SM_VLLM_MODEL"
 HUB_MODEL: Final = "HF_MODEL_ID"
@@ -45,8 +44,8 @@ REPEATED: Final = (
 
 
 def is_sagemaker(image: str | None) -> bool:
-    """Whether an image is AWS's vLLM for SageMaker, by its registry and its tag."""
-    return image is not None and image.startswith(AWS) and "sagemaker" in (split_name(image)[1] or "")
+    """Whether an image of vLLM is AWS's for SageMaker, or a copy of it in another registry, by its tag."""
+    return image is not None and "sagemaker" in (split_name(image)[1] or "")
 
 
 def command_of_variables(env: Mapping[str, str | None]) -> list[tuple[str, str]]:

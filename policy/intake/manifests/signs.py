@@ -11,7 +11,8 @@ from policy.intake.command.flags import dashed, is_flag_of_any_release
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PREFIX: Final = "VLLM_"
+PREFIXES: Final = ("VLLM_", "SM_VLLM_")
+"""The prefixes of vLLM's variables, and of those of which an image for SageMaker makes arguments."""
 ADDRESS: Final = "://"
 """Part of an address. A client of vLLM has one in its arguments and variables: `VLLM_URL=http://vllm:8000`."""
 NAME: Final = re.compile(r"(?<![\w.-])vllm(?![\w:-])")
@@ -43,7 +44,7 @@ def shows_vllm(words: Sequence[str], env: Mapping[str, str | None], *, by_model:
     `--model` does so with a model's name on the hub or with a path, unless ``by_model`` is false.
     """
     return (
-        any(name.startswith(PREFIX) and ADDRESS not in (value or "") for name, value in env.items())
+        any(name.startswith(PREFIXES) and ADDRESS not in (value or "") for name, value in env.items())
         or any(_is_sign(word) for word in words)
         or (by_model and any(_names_model(*pair) for pair in pairwise((*words, ""))))
     )

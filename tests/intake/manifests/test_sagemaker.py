@@ -8,6 +8,8 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
+from policy.intake.manifests.draft import NAMED_IMAGE
+
 if TYPE_CHECKING:
     from policy.errors import RequestFault
     from policy.intake.command_line import Container
@@ -89,6 +91,26 @@ def test_variables_of_which_the_entry_point_may_make_other_arguments_are_a_doubt
     assert (found.doubts, found.problem) == ([] if doubt is None else [doubt], "")
     assert found.words[: len(SERVER) + 2] == [*SERVER, "--model", "$(SM_VLLM_MODEL)"]
     assert engine({"SM_VLLM_MODEL": "a/b", **env}, command=["vllm", "serve", "m"]).doubts == []
+
+
+@table(
+    "repository",
+    [
+        "mirror.example.com/deep-learning-containers/vllm",
+        "1.dkr.ecr.us-east-1.amazonaws.com/ecr-public/deep-learning-containers/vllm",
+        "1.dkr.ecr.us-east-1.amazonaws.com/vllm",
+    ],
+)
+def test_a_copy_in_another_registry_is_the_same(repository: str) -> None:
+    image = f"{repository}:{IMAGE.rpartition(':')[2]}"
+    found = engine({"SM_VLLM_MODEL": "a/b", "SM_VLLM_RUNNER": "pooling"}, image)
+    assert found.words == [*SERVER, "--model", "$(SM_VLLM_MODEL)", "--runner", "$(SM_VLLM_RUNNER)"]
+    assert (found.vllm_version or "").startswith("0.27.1")
+
+
+def test_the_variables_show_vllm_in_an_image_that_is_not_known() -> None:
+    image = "mine/vllm-sagemaker:1"
+    assert engine({"SM_VLLM_MODEL": "a/b"}, image).problem == NAMED_IMAGE
 
 
 def test_a_variable_whose_value_is_not_known_is_a_reference() -> None:
