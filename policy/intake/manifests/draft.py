@@ -145,8 +145,12 @@ class EngineDraft:
         env = self.env if env is None else env
         budget = expansion.ExpansionBudget()
         size, count = sum(map(len, self.words)), len(self.words)
+        is_hidden = False
         for place, text in texts:
             size += len(text)
+            shown = "the value" if is_hidden else quoted(text)
+            for word in text.split():
+                is_hidden = _hides_next(word, is_hidden=is_hidden)
             if len(self.words) > expansion.MAX_WORDS or size > expansion.MAX_TEXT:
                 self._is_within_limits()
                 return
@@ -158,22 +162,20 @@ class EngineDraft:
                 self.node.reader.fault_once(self.node, f"{place}: {error}")
                 return
             except expansion.ShellSyntaxError as error:
-                self.doubt(f"{place}: a shell refuses {quoted(text)}: {error}")
+                self.doubt(f"{place}: a shell refuses {shown}: {error}")
                 self.add(place, *text.split())
                 continue
             self.add(place, *first.words[1:])
             if others or first.outputs:
-                self.doubt(
-                    f"{place}: a shell ends the command within {quoted(text)}; put quotes around what belongs to it"
-                )
+                self.doubt(f"{place}: a shell ends the command within {shown}; put quotes around what belongs to it")
             elif first.doubt:
                 self.doubt(f"{place}: {first.doubt}")
             elif SCRIPTS_ARGUMENTS.search(text) is not None or any("$(" in word for word in first.words):
-                self.doubt(f"{place}: {quoted(text)} has what only the script around it knows; write its value")
+                self.doubt(f"{place}: {shown} has what only the script around it knows; write its value")
             if not self.accepts_notes():
                 continue
             if any(isinstance(word, Unknown) for word in first.words):
-                self.note(f"{place}: only a running shell knows all of {quoted(text)}")
+                self.note(f"{place}: only a running shell knows all of {shown}")
         self._check_joined([text for _, text in texts], self.words[count:], env, budget)
 
     def _check_joined(
@@ -422,7 +424,7 @@ class EngineDraft:
             if TEMPLATE in word:
                 shown = "the value" if is_hidden else quoted(word)
                 self.note(f"{place}: {shown} is a template; only the rendered output shows its value")
-            is_hidden = is_secret(word) or (is_hidden and (word == "--" or not word.startswith("-")))
+            is_hidden = _hides_next(word, is_hidden=is_hidden)
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
                 self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
@@ -531,3 +533,8 @@ class EngineDraft:
             "write a shorter one"
         )
         return False
+
+
+def _hides_next(word: str, *, is_hidden: bool) -> bool:
+    """Whether the word after this one may be a secret; ``is_hidden``: whether this one may be."""
+    return is_secret(word) or (is_hidden and (word == "--" or not word.startswith("-")))

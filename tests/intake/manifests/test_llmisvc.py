@@ -418,3 +418,10 @@ def test_a_word_that_a_shell_may_expand_keeps_its_kind(text: str, is_variable: b
     server = find_server(found.words, found.env, is_command=True)
     assert isinstance(server, ServerCommand)
     assert is_uncertain(server.words[-1])
+
+
+@table("text", ["hunter2; echo", "'hunter2", "hunter2 $@", "$(hunter2)"])
+def test_a_message_about_the_arguments_hides_a_secret(text: str) -> None:
+    found = of_service(config("d"), service(template=main(args=["--api-key", text])))
+    assert found.notes
+    assert not any("hunter2" in message for message in (*found.notes, *found.doubts))
