@@ -88,6 +88,43 @@ def test_the_words_after_a_server_s_module_are_its_arguments(module: str) -> Non
     assert read(["python3", "-m", module, "--model", "m"]) == (expected, [])
 
 
+@pytest.mark.parametrize("package", ["dist-packages", "site-packages", "a.b"])
+@pytest.mark.parametrize(
+    ("module", "after"),
+    [
+        ("vllm.entrypoints.cli.main", ["serve", "m"]),
+        ("vllm.scripts", ["serve", "m"]),
+        ("vllm.entrypoints.openai.api_server", ["--model=m"]),
+        ("vllm_omni.entrypoints.cli.main", ["serve", "m"]),
+    ],
+)
+def test_a_module_of_vllm_in_another_package_may_be_another_vllm(package: str, module: str, after: list[str]) -> None:
+    cause = f"`{package}.{module}` names the package of vLLM by its folder, so another vLLM may run"
+    for words in (["python3", "-m", f"{package}.{module}", *after], ["torchrun", "-m", f"{package}.{module}", *after]):
+        found, faults = read(words)
+        assert (found.words, faults) == ([after[-1]], [])
+        assert (found.doubts, found.installation) == ([cause], Installation(None, cause))
+
+
+@pytest.mark.parametrize(
+    ("words", "is_named"),
+    [
+        (["-m", "a.vllm.entrypoints.new", "--model", "m"], True),
+        (["-m", "a.vllm.entrypoints.cli.main", "run-batch"], True),
+        (["-m", "a.vllm.entrypoints.openai.run_batch"], True),
+        (["/a/vllm/entrypoints/cli/main.py", "serve", "m"], True),
+        (["-m", "a.vllm.entrypoints.cli.main", "bench", "serve"], False),
+        (["-m", "a.vllm_x.entrypoints.cli.main", "serve", "m"], False),
+    ],
+)
+def test_another_module_of_vllm_in_another_package_starts_no_server_that_is_read(
+    words: list[str],
+    is_named: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    found = starts_vllm(["python3", *words], {})
+    assert (isinstance(found, UnreadableCommand) and found.names_vllm) is is_named
+
+
 @pytest.mark.parametrize("module", ["vllm.entrypoints.new.server", "vllm_omni.entrypoints.x"])
 def test_a_module_that_may_start_a_server_is_not_another_program(module: str) -> None:
     found = starts_vllm(["python3", "-m", module, "--model", "m"], {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from msgspec.structs import replace
@@ -23,11 +24,13 @@ from policy.intake.command.programs import (
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
+    offline_engine,
     other_arguments,
     server_command,
     subcommand,
 )
 from policy.intake.command.words import Unknown
+from policy.intake.command_line import Installation
 from policy.messages import quoted
 
 PYTHON_VALUES: Final = frozenset("cmWX")
@@ -35,6 +38,10 @@ PYTHON_VALUES: Final = frozenset("cmWX")
 KSERVE_SERVER: Final = "huggingfaceserver"
 KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
 """The program in KServe's image that its runtimes run as probes; it asks Ray and the server."""
+MOVED_MODULE: Final = re.compile(
+    r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts)(?:\.|\Z)|dynamo\.vllm(?:\.main)?\Z)"
+)
+"""Matches what comes before the module of vLLM in a longer path of a module."""
 NO_FILE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
 
 
@@ -107,12 +114,27 @@ def python_module(
         return replace(started, module=module) if isinstance(started, ServerCommand) else started
     if module == KSERVE_SERVER:
         return _kserve_server(words, places, own, named)
+    if (moved := MOVED_MODULE.search(module)) is not None:
+        return _moved_module(words, places, own, start, named, module[moved.end() :])
     if is_unknown(words[named]):
         return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
     if module.startswith(ENTRY_POINTS) and module not in RENDERERS and module not in OFFLINE_MODULES:
         why = f"the module {quoted(module)} is not known, and those beside it start vLLM"
         return UnreadableCommand(why, places[named], names_vllm=True)
     return other_arguments(words, places, named)
+
+
+def _moved_module(
+    words: list[str], places: list[str], own: dict[str, str | None], start: int, named: int, module: str
+) -> ServerCommand | UnreadableCommand | None:
+    """What a module of vLLM starts in a package of any other name, which may be any folder: `dist-packages.vllm`."""
+    found = python_module(words, places, own, start, named, module)
+    if isinstance(found, ServerCommand):
+        cause = f"{quoted(words[named])} names the package of vLLM by its folder, so another vLLM may run"
+        found.doubts.append(cause)
+        return replace(found, installation=Installation(None, cause))
+    read = ["-m", module, *words[named + 1 :]]
+    return found or offline_engine(read, [places[named]] * len(read))
 
 
 def _kserve_server(words: list[str], places: list[str], own: dict[str, str | None], named: int) -> ServerCommand | None:
@@ -141,4 +163,5 @@ def python_file(
     path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
     if any(path.endswith(module) for module in SERVERS):
         return server_command(words, places, own, at + 1, serve=False)
-    return UnreadableCommand(f"the file {quoted(word)} is a Python program that is not read", places[at])
+    names_vllm = "vllm/entrypoints/" in word
+    return UnreadableCommand(f"the file {quoted(word)} is a Python program that is not read", places[at], names_vllm)
