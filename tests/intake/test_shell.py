@@ -156,12 +156,24 @@ def test_an_expansion_that_quotes_do_not_join_may_be_any_number_of_words(text: s
         "for ((A=1;A<2;A++)); do b; done; r $A",
         ": ${NO-${A=2}}; r $A",
         "A=~; r $A",
-        "RANDOM=1; r $RANDOM",
+        *(
+            f"{name}=1; r ${name}"
+            for name in ("RANDOM", "COLUMNS", "LINES", "SECONDS", "LINENO", "PIPESTATUS", "SHLVL")
+        ),
     ],
 )
 def test_a_variable_that_may_have_changed_before_is_unknown(text: str) -> None:
     word = split(text, {})[-1].words[-1]
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, True)
+
+
+@table("name", ["COLUMNS", "LINES", "PPID", "RANDOM", "SECONDS", "LINENO", "OPTIND", "PIPESTATUS", "SHLVL", "_"])
+@table("value", ["", "80"])
+def test_a_variable_that_a_shell_sets_itself_is_unknown(name: str, value: str) -> None:
+    written = f"${{{name}:+--enable-dbo}}"
+    words = [split(f"a; r {written}", {name: value})[-1].words, split(f"{name}={value}; a; r {written}", {})[-1].words]
+    assert words == [["r", written], ["r", written]]
+    assert all(type(each[1]) is Unknown for each in words)
 
 
 @table(

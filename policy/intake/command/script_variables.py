@@ -29,10 +29,10 @@ ARITHMETIC_ASSIGNMENT: Final = re.compile(
 )
 """Matches an assignment within arithmetic."""
 SHELL_VARIABLES: Final = re.compile(
-    r"BASH\w*|COMP_\w+|DIRSTACK|EPOCH\w+|EUID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|OLDPWD|OPT(?:ARG|ERR|IND)|PIPESTATUS"
-    r"|PPID|PS[124]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
+    r"BASH\w*|COLUMNS|COMP_\w+|DIRSTACK|EPOCH\w+|EUID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|LINES|OLDPWD"
+    r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|PPID|PS[124]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
 )
-"""Matches the variables that a shell itself sets and changes."""
+"""Matches the variables that a shell itself sets and changes; after each program bash sets the size of its terminal."""
 ONE_WORD: Final = re.compile(
     r"HOSTNAME|JOB_COMPLETION_INDEX|KUBERNETES_\w+|LWS_\w+|PPID|\w+_(?:SERVICE_HOST|SERVICE_PORT\w*)"
 )
