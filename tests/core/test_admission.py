@@ -422,6 +422,32 @@ def test_a_hidden_engine_is_undecided_in_any_image(
         assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
 
 
+VARIABLE_COMMANDS: list[Document] = [
+    {"command": ["flock", "/tmp/l", "-c", "$X"]},
+    {"command": ["python3", "-m", "timeit", "import os; os.system(os.environ['X'])"]},
+    {"command": ["sh", "-c", 'echo "$X" | sh']},
+    {"command": ["bash", "-c", f"export Y='vllm serve {QWEN}'; flock /tmp/l -c '$Y'"], "env": []},
+]
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.23.0", "registry/other:1"])
+@pytest.mark.parametrize("container", VARIABLE_COMMANDS)
+def test_an_engine_that_a_variable_may_start_is_undecided_in_any_image(
+    ask: Callable[..., tuple[str, Document]], container: Document, image: str
+) -> None:
+    env = [{"name": "X", "value": f"vllm serve {QWEN} --enable-dbo"}]
+    result, response = ask(pod({"env": env, **container, "image": image}), STRICT)
+    assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
+
+
+@pytest.mark.parametrize("members", [{}, {"args": ["--verbose"]}, {"args": ["start"]}])
+def test_an_entry_point_may_run_a_variable(ask: Callable[..., tuple[str, Document]], members: Document) -> None:
+    env = [{"name": "X", "value": f"vllm serve {QWEN}"}]
+    result, response = ask(pod({**members, "env": env, "image": "registry/other:1"}), STRICT)
+    assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
+    assert ask(pod({**members, "env": [], "image": "registry/other:1"}), STRICT) == ("ignored", NOTHING)
+
+
 BEFORE = [
     *("gosu vllm", "nsys profile -o vllm", "uv run --with vllm", "env -a echo"),
     *(f"sudo -u vllm env {VARIABLE}=1", f"conda run -n vllm env {VARIABLE}=1"),

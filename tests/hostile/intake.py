@@ -384,6 +384,17 @@ ENVIRONMENT: Final[dict[str, Family]] = {
     "shells for many variables": lambda size: deployment(
         args="bash -c a;" * (size // 24), env={f"A{n}": "1" for n in range(min(size // 24, MAX_VARIABLES))}
     ),
+    "programs that may run variables": lambda size: deployment(
+        args="a b;" * (size // 40) + "vllm serve m",
+        env={f"A{n}": "vllm serve m" for n in range(min(size // 40, MAX_VARIABLES))},
+    ),
+    "a program that may put variables together": lambda size: deployment(
+        args="a '" + "$A " * (size // 12) + "';vllm serve m", env={"A": "vllm" + "x" * (size // 2)}
+    ),
+    "programs that may run variables of the script": lambda size: deployment(
+        args="".join(f"export A{n}='vllm serve m';pip $A;" for n in range(size // 40)) + "vllm serve m"
+    ),
+    "quotes in a variable": lambda size: deployment(args="a b;vllm serve m", env={"A": "vllm '\"" * (size // 7)}),
     "a long runner variable": lambda size: deployment(
         args=["--model", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": "1" * size}
     ),

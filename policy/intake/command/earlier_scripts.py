@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.evaluated_variables import note_variables
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.installation import INSTALLS, SOURCING, as_uncertain
 from policy.intake.command.installer_options import InstallVariables
@@ -104,7 +105,7 @@ class _Reader:
         self.field = field
         self.runs = "runs"
         self.starts_shell = starts_shell
-        self.context = ScriptContext(ExpansionBudget()).inner()
+        self.context = note_variables(env, ScriptContext(ExpansionBudget())).inner()
         self.files = ReplacedFiles()
         self.installations: list[Installation] = []
         self.doubts: dict[str, str] = {}

@@ -36,6 +36,7 @@ MAX_TEXT: Final = 1_000_000
 MAX_WORDS: Final = 4096
 MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16
+SHORTEST_SERVER: Final = len("vllm serve") - 1
 TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, which is the limit"
 TOO_MANY_VARIABLES: Final = f"its commands have more than {MAX_COPIED} variables in total, which is the limit"
 BASE_CHARACTERS: Final = 1_000_000
@@ -114,7 +115,8 @@ class ExpansionBudget(Struct, gc=False):
 
     A variable can be used repeatedly and scripts can run scripts, so limits on each text would multiply. Expansions
     also count towards the limit of the whole request, if there is one. ``secrets`` has the values that the scripts give
-    to variables whose names are those of secrets, in whatever way.
+    to variables whose names are those of secrets, in whatever way. ``server_variables`` has the variables that
+    get a command of vLLM's server, or may get it, once the ``unchecked`` values are read (`evaluated_variables`).
     """
 
     words: int = MAX_WORDS
@@ -122,11 +124,19 @@ class ExpansionBudget(Struct, gc=False):
     copied: int = MAX_COPIED
     request: RequestExpansion | None = field(default_factory=current_expansion)
     secrets: set[str] = field(default_factory=set)
+    server_variables: dict[str, None] = field(default_factory=dict)
+    unchecked: list[tuple[str, str]] = field(default_factory=list)
+    has_vllm: bool = False
+    """Whether a checked value has vLLM's name."""
 
     def note_value(self, name: str, value: str | None) -> None:
-        """Record the value that a variable gets or may get, if it is a secret's."""
-        if value and is_secret(name):
+        """Record the value that a variable gets or may get: a secret's, or one that may start vLLM."""
+        if not value:
+            return
+        if is_secret(name):
             self.secrets.update(value.elements if isinstance(value, Array) else (value,))
+        if value[SHORTEST_SERVER:] or "vllm" in value:
+            self.unchecked.append((name, value))
 
     def note_element(self, name: str, subscript: str, value: str) -> None:
         """Record the value that an element of an array gets, if its subscript or the array's name is a secret's."""

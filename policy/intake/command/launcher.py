@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from policy.errors import RequestFault
 from policy.intake.command.code_variables import vllm_of_variables
 from policy.intake.command.dynamo_arguments import as_vllm_gets_it
+from policy.intake.command.evaluated_variables import note_variables, server_variables
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.program_walk import server_of
@@ -67,6 +68,8 @@ def read_command(
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
         if (own := _own_arguments(read, places, env)) is not None:
             return own
+        if not begins_with_model(read):
+            note_variables(env, context)
         found = server_of(read, list(places), env, {}, context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
@@ -118,7 +121,7 @@ def read_text(
     if len(commands) == 1 and commands[0].words[0] == "serve":  # vLLM's arguments; in a script it is another program
         commands = [replace(commands[0], words=["vllm", *commands[0].words])]
     try:
-        found = server_in_script(commands, place, env, ScriptContext(budget), server_of)
+        found = server_in_script(commands, place, env, note_variables(env, ScriptContext(budget)), server_of)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine(secrets=frozenset(budget.secrets))
@@ -202,6 +205,8 @@ def find_server(
     found: ServerCommand | UnreadableCommand | None
     try:
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
+        if is_command or not begins_with_model(read):
+            note_variables(env, context)
         if is_command and read and read[0].rpartition("/")[2] == "serve":  # a program of its own, as in a script
             found = other_program(read, [""] * len(words), 0)
         else:
@@ -217,5 +222,6 @@ def find_server(
         return None
     if isinstance(found, UnreadableCommand):
         why = secret_values({}, (), context.budget.secrets).hidden(found.why)
-        return replace(found, why=why, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
+        has_server = found.names_vllm or bool(server_variables(context.budget))
+        return replace(found, why=why, names_vllm=has_server or mentions_vllm(" ".join(read)))
     return found

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from policy.intake.command.container_programs import next_container
 from policy.intake.command.env_options import EnvWords
+from policy.intake.command.evaluated_variables import evaluated_variable, may_have_variables, note_assignments
 from policy.intake.command.exported_variables import exported_by
 from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.known_programs import has_known_substitutions, is_known_program
@@ -91,7 +92,10 @@ def server_of(
     if found is None:
         if context.unknown_programs == []:
             walk.note_unknown_program()
-        return walk.unread or offline_engine(walk.words[walk.at :], walk.places[walk.at :])
+        unread = walk.unread or offline_engine(walk.words[walk.at :], walk.places[walk.at :])
+        if unread is None and (walk.at or context.budget.unchecked or context.budget.has_vllm):
+            return walk.evaluating()
+        return unread
     if isinstance(found, ServerCommand):
         for doubt in walk.doubts:
             doubt_variables(found, doubt)
@@ -185,6 +189,15 @@ class _ProgramWalk(Struct):
             why = f"{quoted(shown_command(self.words[at:]))} may start any program"
             self.context.unknown_programs.append(UnreadableCommand(why, self.places[at], is_any_program=True))
 
+    def evaluating(self) -> UnreadableCommand | None:
+        """Why the program that does not start the server may run the value of a variable that does."""
+        if self.at >= len(self.words):
+            return None
+        note_assignments(self.words[: self.at], self.context)
+        if not may_have_variables(self.context.budget):
+            return None
+        return evaluated_variable(self.words, self.places, self.at, self.env, self.own, self.context)
+
     def _is_unknown(self, at: int) -> bool:
         """Whether the program at a position is not known; brackets may be those of a package: `uvx vllm[audio]`."""
         word = self.words[at]
@@ -200,6 +213,8 @@ class _ProgramWalk(Struct):
     def _nested(self, program: str) -> ServerCommand | UnreadableCommand | None:
         """The server that a shell, `eval` or `xargs` starts."""
         env = self.env
+        if self.at:
+            note_assignments(self.words[: self.at], self.context)
         if program != "xargs":
             self.context.budget.copy(len(env) + len(self.own))
             env = {**env, **self.own}

@@ -222,6 +222,12 @@ def mentions_vllm(text: str) -> bool:
     return "vllm" in plain.lower() and SERVE.search(plain) is not None
 
 
+def starts_server(text: str) -> bool:
+    """Whether a text is a command of vLLM's server if a shell runs it, also with quotes within its name."""
+    plain = QUOTES.sub("", text) if QUOTES.search(text) is not None else text
+    return "vllm" in plain and (STARTS_VLLM.search(plain) is not None or passes_server(plain.split()))
+
+
 def passes_server(words: Sequence[str]) -> bool:
     """Whether a command has a word `vllm` and later a word `serve`, with other words in between.
 

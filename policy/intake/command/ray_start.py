@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.evaluated_variables import note_variables
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.program_walk import server_of
@@ -72,7 +73,8 @@ def ray_start(words: Sequence[str], env: Variables, *, has_hidden_variables: boo
     found: ServerCommand | UnreadableCommand | None
     try:
         read = expand_words(words, env, budget, has_hidden_variables=has_hidden_variables)
-        found = server_of(read, [""] * len(read), env, {}, ScriptContext(budget, has_hidden_variables, job=job))
+        context = note_variables(env, ScriptContext(budget, has_hidden_variables, job=job))
+        found = server_of(read, [""] * len(read), env, {}, context)
     except ShellSyntaxError as error:
         found = UnreadableCommand(str(error), "")
     secrets, shown = frozenset(budget.secrets), secret_values({}, (), budget.secrets)

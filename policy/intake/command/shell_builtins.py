@@ -253,6 +253,7 @@ class ShellBuiltins(Struct):
                 variables.assign(name, variables.values[name])
         elif is_uncertain(word) or value.startswith("("):
             variables.assign(name, None)
+            self.budget.note_value(name, value)
         elif operator == "=":
             variables.assign(name, value)
         else:

@@ -13,7 +13,7 @@ from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.paths import ANYWHERE
-from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server
+from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, starts_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Perhaps, Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
@@ -70,6 +70,10 @@ JOINED: Final = (
 REPLACED: Final = "the mount at {} may replace files of {}, which is at {}, such as its config.json"
 OTHER_ENTRY_POINT: Final = (
     "the image's entry point, which is not known, has vLLM's server among its arguments and may start it; write "
+    "`vllm serve MODEL …` as the command"
+)
+EVALUATING_ENTRY_POINT: Final = (
+    "a variable has a command of vLLM's server, and the image's entry point, which is not known, may run it; write "
     "`vllm serve MODEL …` as the command"
 )
 
@@ -241,7 +245,7 @@ class EngineDraft:
         if not self.starts_vllm():
             return False
         if self.problem:
-            return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT}
+            return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT, EVALUATING_ENTRY_POINT}
         try:
             found = self._find_server()
         except expansion.ExpansionExhausted:
@@ -263,7 +267,7 @@ class EngineDraft:
                 self.words[:0] = KSERVE_SERVER
                 self.places[:0] = [BY_IMAGE] * len(KSERVE_SERVER)
         if not self.words:
-            return False
+            return by_image and self._may_evaluate()
         if not (self.has_command or is_known):
             filled = self.expanded()
             if by_image and self._has_servers_arguments(filled):
@@ -273,7 +277,8 @@ class EngineDraft:
             if filled[0].startswith("-"):
                 if STARTS_VLLM.search(" ".join(filled)) is None and passes_server(filled):
                     self.problem = OTHER_ENTRY_POINT
-                return bool(self.problem) or STARTS_VLLM.search(" ".join(filled)) is not None
+                is_named = bool(self.problem) or STARTS_VLLM.search(" ".join(filled)) is not None
+                return is_named or (by_image and self._may_evaluate())
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
         is_any_doubted = is_known and self.has_command and self.node.reader.is_under_review
@@ -285,6 +290,14 @@ class EngineDraft:
         ):  # without a command it would be one
             self.problem = f"{found.why}, {found.remedy}"
         return is_known or found.names_vllm
+
+    def _may_evaluate(self) -> bool:
+        """Whether the entry point of an image that is not known may run a variable as a command, which is a problem."""
+        is_other = self.has_command or images.runs_other_program(self.image, self.table)
+        if is_other or not any(value and starts_server(value) for value in self.env.values()):
+            return False
+        self.problem = EVALUATING_ENTRY_POINT
+        return True
 
     def _add_sagemaker(self) -> None:
         """Replace the words with those that the entry point of the image for SageMaker makes of its variables."""

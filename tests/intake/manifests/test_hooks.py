@@ -95,6 +95,15 @@ def test_a_hook_that_starts_vllm_is_an_item_with_a_problem(
 
 
 @table("place", PLACES)
+@table("command", [["flock", "/l", "-c", "$X"], ["sh", "-c", "su -c '$X'"], ["sh", "-c", 'echo "$X" | sh']])
+@table("container", [SLEEPS, SERVES, {"image": "node:20"}])
+def test_a_hook_may_run_a_variable_of_its_container(place: str, command: list[str], container: dict[str, Any]) -> None:
+    env = [{"name": "X", "value": "vllm serve a/b"}]
+    found = read(pod(hooked({**container, "env": env}, place, command)))
+    assert (f"spec.containers[0].{place}", problem(place, "may start")) in [(each.path, each.problem) for each in found]
+
+
+@table("place", PLACES)
 @table("command", [*OTHERS, *NAMING])
 @table("container", [SLEEPS, SERVES])
 def test_a_hook_that_starts_another_program_is_ignored(
