@@ -24,27 +24,13 @@ from policy.intake.command.programs import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BUILTINS: Final = (
-    CLOSING
-    | DECLARATIONS
-    | {
-        *(":", "break", "cd", "continue", "dirs", "exit", "getopts", "history", "jobs", "let", "popd", "pushd", "pwd"),
-        *(
-            "((",
-            "esac",
-            ")",
-            "read",
-            "return",
-            "set",
-            "shift",
-            "shopt",
-            "times",
-            "type",
-            "ulimit",
-            "umask",
-            "unset",
-            "wait",
-        ),
+BUILTINS: Final = frozenset(
+    {
+        *CLOSING,
+        *DECLARATIONS,
+        *("((", ")", ":", "break", "cd", "continue", "dirs", "esac", "exit", "getopts", "history", "jobs", "let"),
+        *("popd", "pushd", "pwd", "read", "return", "set", "shift", "shopt", "times", "type", "ulimit", "umask"),
+        *("unset", "wait"),
     }
 )
 """Commands of a shell itself that run no command among their arguments."""
@@ -53,7 +39,7 @@ TOOLS: Final = frozenset(
         *("arch", "base32", "base64", "basename", "chgrp", "chmod", "chown", "cksum", "clear", "cmp", "comm", "cp"),
         *("csplit", "curl", "cut", "date", "df", "diff", "dig", "dir", "dirname", "du", "expand", "expr", "factor"),
         *("false", "file", "fmt", "fold", "free", "getent", "groups", "gunzip", "gzip", "head", "host", "hostid"),
-        *("hostname", "id", "ifconfig", "ip", "join", "jq", "link", "ln", "logname", "ls", "lscpu", "lsmod", "lspci"),
+        *("hostname", "id", "ifconfig", "join", "jq", "link", "ln", "logname", "ls", "lscpu", "lsmod", "lspci"),
         *("md5sum", "mkdir", "mkfifo", "mktemp", "mv", "netstat", "nl", "nproc", "nslookup", "numfmt", "od", "paste"),
         *("pathchk", "ping", "printenv", "ps", "readlink", "realpath", "rm", "rmdir", "seq", "sha1sum", "sha256sum"),
         *("sha512sum", "shred", "shuf", "sleep", "sort", "ss", "stat", "stty", "sum", "sync", "tac", "tail", "tee"),
@@ -65,7 +51,11 @@ TOOLS: Final = frozenset(
     }
 )
 """Other programs: of the system, for devices, for files and models, and clients that measure a server."""
+READ: Final = frozenset({*SHELLS, *PROGRAMS, *OTHER_SCRIPTS, "eval", "xargs"})
+"""Programs whose scripts or commands have been read already, or whose file is known."""
 TRAP: Final = "trap"
+SIMPLE: Final = re.compile(r"[\w ./%-]*+")
+"""Matches a single command without variables."""
 RAY: Final = "ray"
 RAY_COMMANDS: Final = frozenset({"get", "health-check", "list", "memory", "start", "status", "stop", "summary"})
 """The subcommands of Ray that start no other program."""
@@ -73,13 +63,27 @@ MODULES: Final = RENDERERS | {"http.server", "json.tool", "pip", "site", "syscon
 """Modules that start no other program."""
 SHOWS: Final = frozenset({"-V", "-VV", "--version", "-h", "--help"})
 """Options with which Python only prints something."""
-
-
 CALCULATION: Final = re.compile(r"\$\(\([\w\s+*/%-]*+\)\)|\$\([A-Z_][A-Z0-9_]*+\)")
 """Matches a calculation, or a reference of Kubernetes to a variable, such as one that a controller sets."""
 PLAIN_SUBSTITUTION: Final = re.compile(r"[$<]\(([^()'\"`;&$<>\\\n]*+)\)")
 """Matches a substitution with a pipeline of commands without quotes, variables and redirections."""
 SUBSTITUTION: Final = re.compile(r"[$<>]\(|`")
+"""Matches the beginning of any substitution."""
+
+
+def is_known_program(words: Sequence[str], at: int) -> bool:
+    """Whether the program at a position starts no other one, or its own script or command has been read."""
+    name = words[at].rpartition("/")[2]
+    arguments = words[at + 1 :]
+    if name == TRAP:
+        return not arguments or _is_known_trap(arguments[0])
+    if name == RAY:
+        return bool(arguments) and arguments[0] in RAY_COMMANDS
+    if name == FIND:
+        return ACTIONS.isdisjoint(arguments)
+    if PYTHON.fullmatch(name):
+        return _is_known_python(arguments)
+    return name in BUILTINS or name in TOOLS or name in TEXT_PROGRAMS or name in READ
 
 
 def has_known_substitutions(words: Sequence[str]) -> bool:
@@ -99,23 +103,8 @@ def _is_known_pipeline(text: str) -> bool:
     return all(words and is_known_program(words, 0) for words in commands)
 
 
-def is_known_program(words: Sequence[str], at: int) -> bool:
-    """Whether the program at a position starts no other one, or its own script or command has been read."""
-    name = words[at].rpartition("/")[2]
-    arguments = words[at + 1 :]
-    if name == TRAP:
-        return not arguments or (arguments[0].split() or ["-"])[0] in TRAP_COMMANDS
-    if name == RAY:
-        return bool(arguments) and arguments[0] in RAY_COMMANDS
-    if name == FIND:
-        return ACTIONS.isdisjoint(arguments)
-    if PYTHON.fullmatch(name):
-        return _is_known_python(arguments)
-    return name in BUILTINS or name in TOOLS or name in TEXT_PROGRAMS or name in READ
-
-
-READ: Final = frozenset({*SHELLS, *PROGRAMS, *OTHER_SCRIPTS, "eval", "xargs"})
-"""Programs whose scripts or commands have been read already, or whose file is known."""
+def _is_known_trap(text: str) -> bool:
+    return SIMPLE.fullmatch(text) is not None and (text.split() or ["-"])[0] in TRAP_COMMANDS
 
 
 def _is_known_python(arguments: Sequence[str]) -> bool:

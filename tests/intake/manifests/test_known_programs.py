@@ -38,6 +38,8 @@ UNKNOWN_SCRIPTS: Final = (
     "A=`flock /tmp/l -c x`",
     "cat <(ls | script -qec '$X')",
     "trap 'flock /tmp/l -c x' EXIT; sleep 3",
+    "trap 'kill 1; flock /tmp/l -c x' EXIT; sleep 3",
+    "ip netns exec n sh -c '$X'",
     "f() { flock /tmp/l -c '$X'; }; f",
     "timeout 3 script -qec '$X' /dev/null",
     "BROWSER='$X' python3 -m webbrowser http://x",
