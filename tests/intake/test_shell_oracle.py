@@ -159,6 +159,33 @@ def test_any_script_is_read_as_shells_run_it_or_is_in_doubt(
     check("\n".join([*before, f"vllm serve m {first} {second} $A"]), folder)
 
 
+CHANGES = st.lists(
+    st.one_of(
+        st.builds("{}={}".format, st.sampled_from(["A", VARIABLE]), st.sampled_from(["0", "1", "", "$E"])),
+        st.builds("export {}".format, st.sampled_from(["A=2", f"{VARIABLE}=0", VARIABLE, f"-n {VARIABLE}"])),
+        st.builds("unset {}".format, st.sampled_from(["A", VARIABLE])),
+        st.builds(
+            str.format,
+            st.sampled_from(["({})", "{{ {}; }}", "true && {}", "false || {}", "{} && true", "{} &", "true | {}"]),
+            st.builds("{}={}".format, st.sampled_from(["A", VARIABLE]), st.sampled_from(["0", "1"])),
+        ),
+    ),
+    max_size=2,
+)
+"""Commands that change values of variables, or whether they are exported."""
+STARTS = st.sampled_from(["vllm serve m $A", """sh -c 'vllm serve m "$A"'""", "sh -c 'vllm serve m'"])
+
+
+@pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CHANGES, CHANGES, CHANGES, STARTS)
+def test_a_program_gets_what_is_exported_when_it_starts(
+    folder: Path, before: list[str], exported: list[str], after: list[str], start: str
+) -> None:
+    script = "\n".join([*before, "set -a", *exported, "set +a", *after, start])
+    check(script, folder)
+
+
 WITH_OTHER_OUTPUT = [
     *(
         f"{redirection}; {printing} && export {VARIABLE}=0; vllm serve m"

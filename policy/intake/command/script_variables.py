@@ -198,7 +198,10 @@ class ScriptVariables(Struct):
         return not is_set_by_others or name.startswith("LWS_")  # a manifest cannot set those to unknown values
 
     def assign(self, name: str, value: str | None) -> None:
-        """Set a variable, and export the value if the variable is exported."""
+        """Set a variable, and export the value if the variable is exported.
+
+        One that is set after `set -a` stays exported, also after `set +a`.
+        """
         self.budget.note_value(name, value)
         if self.unset_names:
             self.unset_names.discard(name)
@@ -214,7 +217,9 @@ class ScriptVariables(Struct):
             value = None
         if self.function_depth:
             self.set_in_functions.add(name)
-        is_passed = self.exports_all or name in self.exported or name in self.outer
+        if self.exports_all:
+            self.export(name)
+        is_passed = name in self.exported or name in self.outer
         is_new = (
             name not in self.values
             or self.values[name] != value
@@ -263,7 +268,7 @@ class ScriptVariables(Struct):
 
     def forget_subshell(self, names: Sequence[str]) -> None:
         """Mark the variables that a subshell changed as unknown, and their exports as uncertain."""
-        self.perhaps_exported.update(name for name in names if name in self.exported)
+        self.perhaps_exported.update(name for name in names if self.exports_all or name in self.exported)
         self.forget(names)
 
     def forget_doubtful(self) -> None:
