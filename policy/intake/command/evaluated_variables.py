@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 EVALUATING: Final = frozenset({"((", "aws", "less", "let", "more", "select", "trap"})
 """Those of the other tables that may evaluate a variable, by its name or on their own."""
-INSTALLERS: Final = frozenset(
+NEED_NAMES: Final = frozenset(
     {
         *("apk", "apt", "apt-get", "dnf", "hf", "huggingface-cli", "ldconfig", "microdnf", "modprobe", "pip", "pip3"),
         *("ray", "sysctl", "tdnf", "uv", "yum"),
     }
 )
 """Programs that run a text of a variable only if an argument names the variable: `apt-get -o …Pre-Invoke::='$X'`."""
-QUIET: Final = frozenset({*BUILTINS, *PROGRAMS, *READERS, *TEXT_PROGRAMS, *TOOLS}) - EVALUATING - INSTALLERS
+QUIET: Final = frozenset({*BUILTINS, *PROGRAMS, *READERS, *TEXT_PROGRAMS, *TOOLS}) - EVALUATING - NEED_NAMES
 """Programs that run no text of a variable."""
 PIP_MODULES: Final = frozenset({"ensurepip", "pip", "uv", "venv"})
 ENVIRONMENT: Final = re.compile(r"environ|getenv|webbrowser|__import__|import_module|\beval\b|importlib|\bpty\b")
@@ -138,7 +138,7 @@ def _evaluated(
 
 def _needs_names(program: str, arguments: Sequence[str]) -> bool:
     """Whether a program evaluates a variable only if an argument names it."""
-    if program in INSTALLERS:
+    if program in NEED_NAMES:
         return True
     if PYTHON.fullmatch(program) is None:
         return False

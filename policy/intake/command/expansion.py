@@ -37,6 +37,7 @@ MAX_WORDS: Final = 4096
 MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16
 SHORTEST_SERVER: Final = len("vllm serve") - 1
+"""The last index of the shortest command of vLLM's server; a value with a character there may be one."""
 TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, which is the limit"
 TOO_MANY_VARIABLES: Final = f"its commands have more than {MAX_COPIED} variables in total, which is the limit"
 BASE_CHARACTERS: Final = 1_000_000

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._/:@-]*+")
+"""Matches a name that a shell does not change."""
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 """Matches the beginning of a word that assigns to a variable."""
 PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*+\}")

@@ -6,23 +6,22 @@ Defines the order of a controller's and the user's words, and the notes on words
 from __future__ import annotations
 
 import re
-from posixpath import isabs, join
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher, shell
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
-from policy.intake.command.paths import ANYWHERE
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, starts_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
-from policy.intake.command.words import Perhaps, Unknown
+from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
-from policy.intake.manifests.mounts import Mounts, absolute
+from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
+from policy.intake.manifests.working_folder import working_folder
 from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
@@ -35,11 +34,6 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
-MAX_FOLDER: Final = 4096
-MAX_LEFT: Final = 8
-"""The most folders in which a script may stay that are looked at; with more, its folder is not known."""
-UNKNOWN_FOLDER: Final = frozenset("$`*?[")
-"""The characters of a folder that a shell may expand, but for `~` at its beginning."""
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
@@ -285,9 +279,8 @@ class EngineDraft:
         found = self._find_server(doubts_programs=is_any_doubted)
         if not isinstance(found, UnreadableCommand):
             return found is not None
-        if found.is_any_program or (
-            self.has_command and begins_with_model(self.expanded())
-        ):  # without a command it would be one
+        is_no_model = self.has_command and begins_with_model(self.expanded())  # without a command it would be one
+        if found.is_any_program or is_no_model:
             self.problem = f"{found.why}, {found.remedy}"
         return is_known or found.names_vllm
 
@@ -441,6 +434,7 @@ class EngineDraft:
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
                 self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
+        folder = self.entered(() if self.server is None else self.server.folders)
         container = Container(
             path=self.node.path,
             words=[Unknown(word) if TEMPLATE in word else word for word in self.words],
@@ -464,7 +458,7 @@ class EngineDraft:
             doubts=self.doubts,
             problem=self.problem,
             secrets=self.secrets,
-            mounts=self.mounts.filled(folder := self._working_folder()),
+            mounts=self.mounts.filled(folder),
             folder=folder,
         )
         self.node.reader.add(container, self.node)
@@ -480,53 +474,9 @@ class EngineDraft:
         self.doubts += effects.doubts
         return effects.installations
 
-    def _working_folder(self) -> str:
-        """The folder in which the server starts."""
-        return self.entered(() if self.server is None else self.server.folders)
-
     def entered(self, folders: Iterable[str]) -> str:
-        """The folder after a command changes to others, from the container's on: `ANYWHERE` if it is not known.
-
-        It is relative to the image's if nothing states it, and empty if it may be the home of the image's user. If the
-        command may stay in another folder, in which a mount may have the model, it is not known either.
-        """
-        folder = ""
-        left: dict[str, None] = {}
-        for each in (self.folder, *folders):
-            if type(each) is Perhaps:
-                left[folder] = None
-            elif isabs(each):
-                left.clear()
-            folder = self._joined(folder, each)
-        left.pop(folder, None)
-        stays = len(left) > MAX_LEFT or any(map(self._may_have_model, left))
-        return ANYWHERE if stays and isabs(folder) else folder
-
-    def _joined(self, folder: str, path: str) -> str:
-        """The folder after a change from another one."""
-        is_unknown = type(path) is Unknown or path == "-" or not UNKNOWN_FOLDER.isdisjoint(path)
-        is_stated = path is self.folder and type(path) is Unknown  # by the shell that starts the container
-        if path.startswith(("~", "$HOME", "${HOME}")) and not is_stated:
-            return ""
-        if is_unknown or len(folder) + len(path) > MAX_FOLDER:
-            return ANYWHERE
-        if folder == ANYWHERE and not isabs(path):
-            return ANYWHERE
-        joined = join(folder, path)
-        joined = absolute(joined) if isabs(joined) else joined
-        return ANYWHERE if joined.startswith(("/proc/", "/dev/fd")) else joined
-
-    def _may_have_model(self, folder: str) -> bool:
-        """Whether a mount may have a folder with the name of a relative model in another folder."""
-        if not isabs(folder):
-            return False
-        above = f"{folder.rstrip('/')}/"
-        owners = {word.partition("/")[0] for word in (() if self.server is None else self.server.words)}
-        return any(
-            above.startswith(f"{path.rstrip('/')}/")
-            or (path.startswith(above) and path[len(above) :].partition("/")[0] in owners)
-            for path in self.mounts.filled(folder)
-        )
+        """The working folder after a command changes to others, from the container's on, as ``working_folder``."""
+        return working_folder(self.folder, folders, self.mounts, () if self.server is None else self.server.words)
 
     def _add_image_variables(self, found: ImageVersion) -> bool:
         """Set the variables that the image sets, unless the manifest sets them; returns whether there are any."""

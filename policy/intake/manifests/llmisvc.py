@@ -9,7 +9,6 @@ with its own ``command``, to one beside ``main``, or to one of the router's sche
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.json import encode
@@ -19,6 +18,7 @@ from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
 from policy.intake.command.huggingface_server import MODEL_PATH
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.shell_options import shell_options, startup_doubt
+from policy.intake.command.words import PLAIN_NAME
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED
@@ -59,8 +59,6 @@ READ_BY_SCRIPT: Final = (
     "START_RANK",
 )
 """The variables of the container whose values the script puts into the command, or computes with."""
-PLAIN: Final = re.compile(r"[A-Za-z0-9._/:@-]*+")
-"""Matches a name that a shell does not change."""
 IN_SCRIPT: Final = (
     "KServe writes {} into a script as it is, and a shell may read its value as other words; use letters, digits and "
     "`._/:@-` only"
@@ -294,7 +292,7 @@ def _check_script(draft: EngineDraft, part: _Workload) -> None:
         *((f"env.{each}", draft.env[each]) for each in READ_BY_SCRIPT if each in draft.env),
     ]
     for path, value in fields:
-        is_plain = value is None or (isinstance(value, str) and PLAIN.fullmatch(value) is not None)
+        is_plain = value is None or (isinstance(value, str) and PLAIN_NAME.fullmatch(value) is not None)
         if not is_plain or (value is None and path.startswith("env.")):
             draft.doubt(IN_SCRIPT.format(quoted(path)))
             return

@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.command.words import PLAIN_NAME
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import read_container
 
@@ -24,8 +25,6 @@ STARTS_AUTOSCALER: Final = (
 SET_IN_AUTOSCALER: Final = ("RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_HEAD_POD_NAME", "RAY_AUTH_TOKEN")
 """The variables that KubeRay sets in the autoscaler if `autoscalerOptions` does not."""
 GENERATED: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
-PLAIN_ID: Final = re.compile(r"[A-Za-z0-9._/:@-]*+")
-"""Matches the id of a job that a shell does not change."""
 EXPANDED: Final = re.compile(r"[$`]")
 """Matches what a shell expands between double quotes, in which KubeRay writes the other values."""
 QUOTED: Final = {
@@ -85,7 +84,7 @@ def _expanded_fields(spec: ManifestNode) -> dict[str, str]:
     """The options that KubeRay makes of the fields of a RayJob with characters that a shell expands, by field."""
     found: dict[str, str] = {}
     job = spec.get("jobId").value
-    if isinstance(job, str) and PLAIN_ID.fullmatch(job) is None:
+    if isinstance(job, str) and PLAIN_NAME.fullmatch(job) is None:
         found["jobId"] = f"--submission-id {job}"
     for field, option in QUOTED.items():
         value = spec.get(field).value

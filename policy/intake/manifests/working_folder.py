@@ -1,0 +1,73 @@
+"""The working folder of a container's server: the container's own, and the folders that its command changes to.
+
+Not here: which folders a command changes to (`script_servers`).
+"""
+
+from __future__ import annotations
+
+from posixpath import isabs, join
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.words import Perhaps, Unknown
+from policy.intake.manifests.mounts import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policy.intake.manifests.mounts import Mounts
+
+MAX_FOLDER: Final = 4096
+MAX_LEFT: Final = 8
+"""The most folders in which a script may stay that are looked at; with more, its folder is not known."""
+EXPANDED: Final = frozenset("$`*?[")
+"""The characters of a folder that a shell may expand, but for `~` at its beginning."""
+HOMES: Final = ("~", "$HOME", "${HOME}")
+VOLATILE: Final = ("/proc/", "/dev/fd")
+"""The beginnings of folders that lead elsewhere in each process."""
+
+
+def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequence[str]) -> str:
+    """The folder after a command changes to others, from the container's ``own`` on; `ANYWHERE` if it is not known.
+
+    It is relative to the image's if nothing states it, and empty if it may be the home of the image's user. If the
+    command may stay in another folder, in which a mount may have a relative model among the server's ``words``, it is
+    not known either.
+    """
+    is_unknown = type(own) is Unknown  # by the shell that starts the container, whose home is not the image's
+    folder = ANYWHERE if is_unknown else _changed("", own)
+    left: dict[str, None] = {}
+    for each in folders:
+        if type(each) is Perhaps:
+            left[folder] = None
+        elif isabs(each):
+            left.clear()
+        folder = _changed(folder, each)
+    left.pop(folder, None)
+    stays = len(left) > MAX_LEFT or any(_may_have_model(each, mounts, words) for each in left)
+    return ANYWHERE if stays and isabs(folder) else folder
+
+
+def _changed(folder: str, path: str) -> str:
+    """The folder after a change from another one."""
+    if path.startswith(HOMES):
+        return ""
+    is_unknown = type(path) is Unknown or path == "-" or not EXPANDED.isdisjoint(path)
+    if is_unknown or len(folder) + len(path) > MAX_FOLDER or (folder == ANYWHERE and not isabs(path)):
+        return ANYWHERE
+    joined = join(folder, path)
+    joined = absolute(joined) if isabs(joined) else joined
+    return ANYWHERE if joined.startswith(VOLATILE) else joined
+
+
+def _may_have_model(folder: str, mounts: Mounts, words: Sequence[str]) -> bool:
+    """Whether a mount may have a folder with the name of a relative model in another folder."""
+    if not isabs(folder):
+        return False
+    above = f"{folder.rstrip('/')}/"
+    owners = {word.partition("/")[0] for word in words}
+    return any(
+        above.startswith(f"{path.rstrip('/')}/")
+        or (path.startswith(above) and path[len(above) :].partition("/")[0] in owners)
+        for path in mounts.filled(folder)
+    )
