@@ -326,6 +326,8 @@ def test_a_variable_that_a_script_sets_in_another_way_is_unknown(text: str) -> N
         ('x=(a)\nfor y in b; do x+=("$y"); done\nif z; then x+=(c); fi\nr "${x[@]}"', ["r", "a", "${x[@]}"]),
         ('x=(a)\nz && { x+=(b); }\nr "${x[@]}"', ["r", "a", "${x[@]}"]),
         ('x=()\ncase z in a) x=(b) ;; esac\nr "${x[@]}"', ["r", "${x[@]}"]),
+        ('x=(a)\nif c; then x+=(b); else x+=(d); fi\nr "${x[@]}"', ["r", "a", "${x[@]}"]),
+        ('x=(a)\nif c; then x+=(b); elif d; then x+=(e); fi\nr "${x[@]}"', ["r", "a", "${x[@]}"]),
     ],
 )
 def test_elements_that_may_be_added_to_an_array_are_unknown_and_the_others_stay(text: str, words: list[str]) -> None:
@@ -341,6 +343,7 @@ def test_elements_that_may_be_added_to_an_array_are_unknown_and_the_others_stay(
         'x=(a b); c && x=(a d); r "${x[@]}"',
         'x=(a b); c && x+=(d) && x=(e); r "${x[@]}"',
         'x=(a b); if c; then unset x; fi; r "${x[@]}"',
+        'x=(a b); if c; then x=(d); else x+=(e); fi; r "${x[@]}"',
     ],
 )
 def test_an_array_that_may_be_another_one_is_unknown(text: str) -> None:
@@ -587,3 +590,22 @@ def test_the_depth_of_blocks_is_limited(begin: str, end: str) -> None:
     assert ["vllm", "serve", "m"] in [command.words for command in commands]
     with pytest.raises(ShellSyntaxError, match=r"^its blocks are nested more than 1000 deep, which is the limit$"):
         split(f"{begin * 1001}vllm serve m{end * 1001}", {})
+
+
+@table(
+    ("text", "value"),
+    [
+        ("A=1; if c; then A=2; else r; fi", "1"),
+        ("A=1; if A=2; then A=3; else r; fi", "2"),
+        ("A=1; if c; then A=2; elif A=3; then A=4; else r; fi", "3"),
+        ("A=1; if c; then A=2; elif r; then A=3; fi", "1"),
+        ("A=1; if c; then if d; then A=2; fi; else r; fi", "1"),
+        ("A=1; case $1 in a) A=2;; *) r;; esac", "1"),
+        ("A=1; case $1 in a) A=2;; b) A=3;; *) r;; esac", "1"),
+        ("A=1; case $1 in a) A=2;; *) :;; esac; r", None),
+        ("A=1; if c; then A=2; else A=3; fi; r", None),
+    ],
+)
+def test_a_branch_has_the_values_from_before_the_other_branches(text: str, value: str | None) -> None:
+    found = next(command for command in split(f"export A; {text}", {}) if command.words[0] == "r")
+    assert found.env["A"] == value

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from representatives import slow_except
+from shells import DESCRIPTOR, SHELLS, lines_of
 
 from policy.intake.command.launcher import read_command
 from policy.intake.command.words import Pattern, Unknown
@@ -21,13 +20,12 @@ from policy.intake.command.words import Pattern, Unknown
 if TYPE_CHECKING:
     from policy.errors import RequestFault
 
-SHELLS = [name for name in ("bash", "sh") if shutil.which(name)]
 ARGUMENTS = ["name", "a b", "--c"]
 ENV = {"E": "e f", "EM": "", "HOME": "/root", "PS1": "0", "PS2": "0"}
 VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 PRINTS = f"""#!{sys.executable} -IS
 import json, os, sys
-os.write(9, (json.dumps([sys.argv[2:], os.environ.get("{VARIABLE}")]) + "\\n").encode())
+os.write({DESCRIPTOR}, (json.dumps([sys.argv[2:], os.environ.get("{VARIABLE}")]) + "\\n").encode())
 """
 
 
@@ -49,26 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def started(shell: str, script: str, folder: Path) -> list[list[object]]:
     """The arguments and the variable of each `vllm serve` that a shell runs."""
-    output = folder / "output"
-    with output.open("wb") as file:
-        os.set_inheritable(file.fileno(), True)
-        command = [sys.executable, "-ISc", RUNS, str(file.fileno()), shell, "-c", script, *ARGUMENTS]
-        subprocess.run(
-            command,
-            cwd=folder / "work",
-            env={**ENV, "PATH": f"{folder / 'bin'}:{os.defpath}"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-            close_fds=False,
-            timeout=60,
-        )
-    return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-
-
-RUNS = "import os, sys; os.dup2(int(sys.argv[1]), 9); os.execvp(sys.argv[2], sys.argv[2:])"
-"""Gives the shell the file that `vllm` writes to, as descriptor 9."""
+    env = {**ENV, "PATH": f"{folder / 'bin'}:{os.defpath}"}
+    return [json.loads(line) for line in lines_of(shell, script, folder / "work", env, folder / "output", ARGUMENTS)]
 
 
 def certain(shell: str, script: str) -> tuple[list[str], str | None] | None:
@@ -143,6 +123,8 @@ COMMANDS = st.recursive(
         st.builds("{{ {}; }} | cat".format, inner),
         st.builds("f() {{ {}; }}".format, inner),
         st.builds("if {}; then {}; fi".format, inner, inner),
+        st.builds("if {}; then {}; else {}; fi".format, inner, inner, inner),
+        st.builds("if {}; then {}; elif {}; then {}; fi".format, inner, inner, inner, inner),
         st.builds("for B in {}; do {}; done".format, VALUES, inner),
         st.builds("case $A in 1) {};; *) {};; esac".format, inner, inner),
     ),
@@ -174,6 +156,63 @@ CHANGES = st.lists(
 )
 """Commands that change values of variables, or whether they are exported."""
 STARTS = st.sampled_from(["vllm serve m $A", """sh -c 'vllm serve m "$A"'""", "sh -c 'vllm serve m'"])
+CONDITIONS = st.lists(
+    st.tuples(
+        st.sampled_from([" && ", " || ", "; "]),
+        st.sampled_from(
+            ["test -f /missing", "test -d /", "! test -d /", "{ false; }", "true </missing", "true", "false"]
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+).map(lambda parts: "".join(f"{joiner}{command}" for joiner, command in parts).lstrip(" &|;"))
+SETS = st.lists(
+    st.builds(
+        "{}{}".format,
+        st.sampled_from(["", "", "test -f /missing && ", "true && "]),
+        st.sampled_from(
+            [
+                *("A=0", f"{VARIABLE}=0", f"export {VARIABLE}=0", f"export {VARIABLE}", "A=1"),
+                *(f"unset {VARIABLE}", f"{VARIABLE}=1", f"export {VARIABLE}=1", "A=(x)", "A+=(y)"),
+            ]
+        ),
+    ),
+    max_size=2,
+).map("; ".join)
+"""Commands that may set variables or export them, on a condition."""
+INNER_STARTS = st.sampled_from(
+    [
+        'vllm serve m "$A"',
+        'exec vllm serve m "${A[@]}"',
+        f"sh -c '{VARIABLE}=2; vllm serve m'",
+        f"bash -c '{VARIABLE}=2 && vllm serve m'",
+        f"env -u {VARIABLE} sh -c '{VARIABLE}=2; vllm serve m'",
+        f"env -i /bin/sh -c '{VARIABLE}=2; vllm serve m'",
+    ]
+)
+
+
+@st.composite
+def scripts_with_branches(draw: st.DrawFn) -> str:
+    """A script that sets variables in the branches of `if`, and starts a server in one of them, or after them."""
+    count, has_else = draw(st.integers(1, 2)), draw(st.booleans())
+    place = draw(st.integers(0, count + has_else))
+    start = draw(INNER_STARTS)
+    parts = [draw(SETS)]
+    for branch, word in enumerate(("if", "elif", "else")[:count] + ("else",) * has_else):
+        parts.append(word if word == "else" else f"{word} {draw(CONDITIONS)}\nthen")
+        parts += [draw(SETS), start if branch == place else ":"]
+    parts += ["fi", draw(SETS)]
+    joiner = draw(st.sampled_from(["", f"{draw(CONDITIONS)} && ", f"{draw(CONDITIONS)} || "]))
+    parts.append("" if place < count + has_else else f"{joiner}{start}")
+    return "\n".join(filter(None, parts))
+
+
+@pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(scripts_with_branches())
+def test_a_branch_gets_what_was_set_before_it_and_not_in_another_one(folder: Path, script: str) -> None:
+    check(script, folder)
 
 
 @pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")

@@ -358,7 +358,7 @@ class _Scanner:
             return f"the bracket after {quoted(word)}"
         if not self.is_bash:
             return "an array, which only bash has"
-        self.assigns = True
+        self.assigns, self.needs_command = True, ""
         self.arrays.add(assignment.group(1))
         self.at += 1
         while not text.startswith(")", self.at):

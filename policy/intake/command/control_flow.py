@@ -13,6 +13,7 @@ from policy.intake.command.builtin_tables import TRAP_SIGNALS
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.known_status import CERTAIN_STATUS, TESTS, test_status
 from policy.intake.command.script_variables import Chain, ScriptVariables, VariablesSnapshot
+from policy.intake.command.words import Array
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ class _Block(Struct, gc=False):
     """Why no command of the current branch or loop runs; empty if one may."""
     is_decided: bool = False
     """Whether an earlier branch certainly runs, so that no later one does."""
+    before_branch: VariablesSnapshot | None = None
+    """The state before the current branch; None if it is that before the block."""
+    mark: int = 0
+    """How many variables had been changed before the block."""
+    changed: dict[str, str | None] = {}
+    """The variables that earlier branches change, each with what is known of it after one that may have run."""
+    exported: set[str] = set()
+    """The variables that earlier branches export."""
 
 
 class ControlFlow(Struct):
@@ -153,6 +162,10 @@ class ControlFlow(Struct):
         if not self.blocks or not self.blocks[-1].opener:
             return
         block, status = self.blocks[-1], self.condition_status
+        if word == "then" and len(self.variables.changed) != block.mark:
+            block.before_branch = self.variables.snapshot()
+        elif word in {"elif", "else"}:
+            self._leave_branch(block)
         outer = self.blocks[-2].never if len(self.blocks) > 1 else ""
         if word in {"else", "elif"}:
             block.never = outer or (NEVER.format(f"`{word}`") if block.is_decided else "")
@@ -162,6 +175,36 @@ class ControlFlow(Struct):
             if not (is_run or block.never):
                 block.never = NEVER.format(f"`{block.opener} {self.status_of}`")
             block.is_decided = block.is_decided or (is_run and word == "then")
+
+    def end_case_branch(self) -> None:
+        """End a branch of `case`, after which another one may run in its place."""
+        if self.is_in_case:
+            self._leave_branch(self.blocks[-1])
+
+    def _leave_branch(self, block: _Block) -> None:
+        """End a branch before another one, in which nothing of it is set, and keep what it changes."""
+        variables, before = self.variables, block.before_branch or block.before
+        self.budget.copy(len(variables.values))
+        changed = variables.changed_since(before)
+        variables.doubt_exports_since(before)
+        variables.doubt(changed, before.values)
+        for name in changed:
+            value = variables.values[name]
+            block.changed[name] = value if block.changed.get(name, value) == value else None
+        block.exported |= variables.exported - before.exported
+        variables.leave_branch(before)
+
+    def _join_branches(self, block: _Block) -> None:
+        """Make what the earlier branches of `if` or `case` change uncertain after the last one."""
+        variables = self.variables
+        variables.exported |= block.exported
+        for name, value in block.changed.items():
+            last, kept = variables.values.get(name), block.before.values.get(name)
+            variables.assign(name, None)
+            if isinstance(value, Array) and isinstance(last, Array) and isinstance(kept, Array):
+                self.budget.fill(len(kept))
+                if name not in variables.readonly and last.elements[: len(kept.elements)] == kept.elements:
+                    variables.values[name] = value
 
     def iterate(self, words: Sequence[str], arguments: Sequence[str], operator: str) -> None:
         """Note that a loop over no words never runs: `for i in; do`, or `for i; do` without ``arguments``.
@@ -184,7 +227,8 @@ class ControlFlow(Struct):
         variables = self.variables
         before, start = variables.snapshot(), len(self.script.commands)
         never = self.blocks[-1].never if self.blocks else ""
-        self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped, opener, never))
+        mark = len(variables.changed)
+        self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped, opener, never, mark=mark))
         variables.chain = Chain(start=start, mark=len(variables.changed))
         self.is_piped = False  # the block as a whole reads from the pipe
         variables.function_depth += kind in FUNCTION_BLOCKS
@@ -214,6 +258,7 @@ class ControlFlow(Struct):
             if opened != "group" or block.is_piped:
                 variables.doubt_exports_since(block.before)
                 variables.doubt(changed, block.before.values)
+                self._join_branches(block)
             elif variables.chain.is_conditional:
                 variables.chain.doubtful.extend(changed)
                 for name in changed:
@@ -260,7 +305,10 @@ class ControlFlow(Struct):
         name = " ".join(words)[:MAX_SHOWN] if is_test else name
         if name == "trap" and not (is_in_subshell or is_redirected) and _sets_trap(words):
             is_success = True
-        self.status = self.condition_status = None if is_success is None else is_success is not is_negated
+        own = None if is_success is None else is_success is not is_negated
+        if self.status is None and own is (joiner == "&&") and joiner:
+            own = None  # the chain also depends on what is before it: `A && true`, `A || false`
+        self.status = self.condition_status = own
         self.status_of = f"! {name}" if is_negated else name
         if is_in_subshell or self.is_conditional:
             return why

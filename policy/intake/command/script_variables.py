@@ -232,7 +232,8 @@ class ScriptVariables(Struct):
         if is_passed:
             if self.is_environment_shared:
                 self._copy_environment()
-            is_certain = name not in self.perhaps_exported or name in self.outer
+            is_certain = name in self.exported and name not in self.perhaps_exported
+            is_certain = is_certain or self.outer.get(name) is not None  # one that is not known may not be set
             is_passed_on = is_certain and name not in self.not_exported
             is_passed_on = is_passed_on and not isinstance(value, Array)  # bash exports no arrays
             self.environment[name] = value if is_passed_on else None
@@ -376,6 +377,11 @@ class ScriptVariables(Struct):
         self.exported, self.perhaps_exported = set(before.exported), set(before.perhaps_exported)
         self.not_exported, self.readonly, self.arrays = map(set, (before.not_exported, before.readonly, before.arrays))
         self.is_environment_shared = True
+
+    def leave_branch(self, before: VariablesSnapshot) -> None:
+        """Go back to the values and exports ``before`` a branch, for a branch that runs in its place."""
+        self.values, self.environment = before.values.copy(), before.environment
+        self.exported, self.is_environment_shared = set(before.exported), True
 
     def changed_since(self, before: VariablesSnapshot) -> list[str]:
         """The names of the variables whose values have changed, or that are exported now or no longer."""

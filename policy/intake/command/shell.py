@@ -279,6 +279,8 @@ class _ShellReader:
             elif mark == ";" or (mark == "\n" and not self.variables.chain.is_waiting):
                 flow.end_chain()
         self.at = operator.end() if operator else self.at + 1
+        if ";;" in found and not self.text.startswith("&", self.at):
+            flow.end_case_branch()
         if stop == self.at == here.line_end + 1:
             self.at = here.end + 1
 
