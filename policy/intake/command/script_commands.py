@@ -47,6 +47,10 @@ class Command(Struct, frozen=True, gc=False):
     """The files of its output, as written where they are not known."""
     is_required: bool = False
     """Whether its script ends if it fails, as under `set -e`."""
+    joiner: str = ""
+    """The operator before it in its list: `&&`, `||`, or none."""
+    depth: int = 0
+    """How many compound commands and functions enclose it."""
 
 
 class ScriptCommands(Struct):
@@ -74,6 +78,8 @@ class ScriptCommands(Struct):
         is_repeated: bool = False,
         outputs: Sequence[str] = (),
         is_required: bool = False,
+        joiner: str = "",
+        depth: int = 0,
     ) -> None:
         """Add a command."""
         command = Command(
@@ -87,6 +93,8 @@ class ScriptCommands(Struct):
             is_repeated=is_repeated,
             outputs=outputs,
             is_required=is_required and condition is None and not is_masked,
+            joiner=joiner,
+            depth=depth,
         )
         self.commands.append(command)
 

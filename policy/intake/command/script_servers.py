@@ -159,10 +159,20 @@ def server_in_script(
 
 
 def _is_certain(commands: list[Command], server: Command) -> bool:
-    """Whether a command, with the one after it, has certainly succeeded if a server starts later."""
+    """Whether a command, with the one after it, has certainly run and succeeded if a server starts later.
+
+    It has under `set -e`, in `COMMAND && … && SERVER`, and in `COMMAND || exit`.
+    """
     command, after = commands[0], commands[-1]
-    is_guarded = after is server or after.condition is server.condition
-    return command.is_required or after.words[0] == "exit" or (after.condition is not None and is_guarded)
+    if command.is_masked or command.is_background or command.joiner == "||" or command.depth != after.depth:
+        return False
+    if command.is_required:
+        return True
+    if after.joiner == "||":
+        ends = after.words[0] == "exit" and not (after.is_masked or after.is_background)
+        return ends and command.depth == 0 and command.joiner == ""
+    is_guarded = after is server or (after.condition is not None and after.condition is server.condition)
+    return after.joiner == "&&" and is_guarded
 
 
 def _followed(folders: list[str], last: Sequence[str], files: ReplacedFiles) -> tuple[str, ...]:

@@ -347,7 +347,9 @@ class _ShellReader:
                 is_masked=is_negated or operator in SUBSHELL_OPERATORS,
                 is_repeated=self.flow.is_repeated,
                 outputs=outputs,
-                is_required=self.flow.ends_on_failure and operator != "||",
+                is_required=self.flow.ends_on_failure and operator not in {"&&", "||"},
+                joiner=self.variables.chain.joiner,
+                depth=len(self.flow.blocks),
             )
         if (assignments or not is_added) and self.is_noted(written):  # for a substitution, which is not read
             self.script.add([":", Unknown(written)], self.variables.share_environment(), outputs=outputs)

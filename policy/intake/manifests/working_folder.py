@@ -45,7 +45,7 @@ def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequ
         folder = _changed(folder, each)
     left.pop(folder, None)
     stays = len(left) > MAX_LEFT or any(_may_have_model(each, mounts, words) for each in left)
-    return ANYWHERE if stays and isabs(folder) else folder
+    return ANYWHERE if stays else folder
 
 
 def _changed(folder: str, path: str) -> str:
@@ -62,6 +62,8 @@ def _changed(folder: str, path: str) -> str:
 
 def _may_have_model(folder: str, mounts: Mounts, words: Sequence[str]) -> bool:
     """Whether a mount may have a folder with the name of a relative model in another folder."""
+    if folder == ANYWHERE:
+        return bool(mounts.filled(folder))
     if not isabs(folder):
         return False
     above = f"{folder.rstrip('/')}/"

@@ -575,7 +575,11 @@ def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
         *((f"cd {each}; SERVE", {}, False) for each in ("", "~", "/other", "a")),
         *((f"cd {each}; SERVE", {}, True) for each in ('"$A"', "$(echo /mnt/x)", "/mnt/*", "/proc/self/root/mnt/x")),
         *(("cd /mnt/x; cd /proc/self/cwd; SERVE", {}, True), ('cd "$A"; cd y; SERVE', {}, True)),
-        *(('cd "$A"; cd /other; SERVE', {}, False), ("env -C /mnt/x SERVE", {}, True)),
+        *(
+            ('cd "$A"; cd /other; SERVE', {}, True),
+            ('cd "$A"; cd /other && SERVE', {}, False),
+            ("env -C /mnt/x SERVE", {}, True),
+        ),
         *(("cd /mnt/x; cd /other; SERVE", {}, True), ("cd /mnt/x; cd /other || true; SERVE", {}, True)),
         *(("cd /mnt/x && cd /other && SERVE", {}, False), ("set -e; cd /mnt/x; cd /other; SERVE", {}, False)),
         *(("cd /mnt/x; cd /other || exit 1; SERVE", {}, False), ("cd /mnt/x; cd /other && exec SERVE", {}, False)),
