@@ -492,6 +492,9 @@ def test_an_entrypoint_that_another_shell_may_change_is_denied_if_undecided_obje
         for fields, is_certain in ENTRYPOINTS:
             assert (fields, answered(closed, ray_review("RayJob", **fields))["allowed"]) == (fields, is_certain)
             assert answered(client, ray_review("RayJob", **fields))["allowed"]
+            spec = ray_review("RayJob", **fields)["request"]["object"]["spec"]
+            cron = other_review("ray.io", "v1", "RayCronJob", {"schedule": "@daily", "jobTemplate": spec})
+            assert (fields, answered(closed, cron)["allowed"]) == (fields, is_certain)
 
 
 TEMPLATES: list[tuple[str, str | None]] = [

@@ -1,4 +1,4 @@
-"""KubeRay's RayCluster and RayJob (``ray.io/v1``), and AIBrix's objects that have the template of a RayCluster.
+"""KubeRay's RayCluster, RayJob and RayCronJob (``ray.io/v1``), and AIBrix's objects with the template of a RayCluster.
 
 AIBrix's RayClusterFleet and RayClusterReplicaSet are ``orchestration.aibrix.ai/v1alpha1``, read at main, August 2026.
 A container counts if it starts vLLM itself. A cluster with an image of vLLM in which nothing does is recorded, because
@@ -103,14 +103,14 @@ SET_IF_ABSENT: Final = (
 def read_cluster(document: ManifestNode) -> None:
     """Read the containers of a RayCluster that start vLLM."""
     count = len(document.reader.containers)
-    read_ray_containers(document, document.get("spec"))
+    read_ray_containers(document.get("spec"), is_kept=keeps_command(document))
     ignore_without_engine(document, document.get("spec"), count)
 
 
 def read_cluster_fleet(document: ManifestNode) -> None:
     """Read AIBrix's RayClusterFleet or RayClusterReplicaSet, which has the template of a RayCluster."""
     template, count = document.get("spec", "template"), len(document.reader.containers)
-    read_ray_containers(template, template.get("spec"))
+    read_ray_containers(template.get("spec"), is_kept=keeps_command(template))
     ignore_without_engine(document, template.get("spec"), count)
 
 
@@ -119,27 +119,37 @@ def read_job(document: ManifestNode) -> None:
 
     A container of the pod that submits the job counts too, if its own command starts vLLM.
     """
-    spec, count = document.get("spec"), len(document.reader.containers)
+    _read_job_spec(document, document.get("spec"), is_kept=keeps_command(document))
+
+
+def read_cron_job(document: ManifestNode) -> None:
+    """Read a RayCronJob, whose `jobTemplate` has the fields of a RayJob; its own annotations do not reach the pods."""
+    _read_job_spec(document, document.get("spec", "jobTemplate"), is_kept=False)
+
+
+def _read_job_spec(document: ManifestNode, spec: ManifestNode, *, is_kept: bool) -> None:
+    """Read the specification of a RayJob; ``is_kept``: whether an annotation keeps the commands of its cluster."""
+    count = len(document.reader.containers)
     cluster = spec.get("rayClusterSpec")
     entrypoint = spec.get("entrypoint")
     text = entrypoint.text()
     if text:
-        _read_entrypoint(entrypoint, text, document)
+        _read_entrypoint(entrypoint, text, spec, is_kept=is_kept)
     if spec.get("submissionMode").value != HTTP_MODE:
         read_submission(spec, next(iter(cluster.get("headGroupSpec", "template", "spec", "containers").items()), None))
     read_pod(spec.get("submitterPodTemplate", "spec"), by_image=False)
-    read_ray_containers(document, cluster)
+    read_ray_containers(cluster, is_kept=is_kept)
     ignore_without_engine(document, cluster, count)
 
 
-def _read_entrypoint(entrypoint: ManifestNode, text: str, document: ManifestNode) -> None:
+def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, *, is_kept: bool) -> None:
     """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables."""
-    spec, cluster = document.get("spec"), document.get("spec", "rayClusterSpec")
+    cluster = spec.get("rayClusterSpec")
     pod = cluster.get("headGroupSpec", "template", "spec")
     head = next(iter(pod.get("containers").items()), None)
     is_elsewhere = head is None or bool(spec.get("clusterSelector").value)
     draft = EngineDraft(entrypoint) if head is None else _read_first(head, pod)
-    is_kept = keeps_command(document) or keeps_command(cluster.get("headGroupSpec", "template"))
+    is_kept = is_kept or keeps_command(cluster.get("headGroupSpec", "template"))
     start = started(draft, ray_options(cluster.get("headGroupSpec")), is_kept=is_kept)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
     draft.add(ENTRYPOINT, "sh", "-c", text)
@@ -228,13 +238,13 @@ def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: 
         reader.ignored.append(document)
 
 
-def read_ray_containers(document: ManifestNode, cluster: ManifestNode) -> None:
+def read_ray_containers(cluster: ManifestNode, *, is_kept: bool) -> None:
     """Read the containers of a Ray cluster that start vLLM.
 
     The operator makes a script of the command of the first container of a pod, unless an annotation or the command
-    itself prevents it. It does not change the others.
+    itself prevents it. It does not change the others. ``is_kept``: whether an annotation of the object does so.
     """
-    is_kept_everywhere = keeps_command(document)
+    is_kept_everywhere = is_kept
     with unread_fields(("Ray cluster", cluster)):
         for group in ray_groups(cluster):
             pod = group.get("template", "spec")

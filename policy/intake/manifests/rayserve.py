@@ -126,7 +126,7 @@ def read_service(document: ManifestNode) -> None:
     """Read a RayService: its Serve config, which is a string of YAML, and the containers of its cluster."""
     count = len(document.reader.containers)
     _read_serve_config(document)
-    read_ray_containers(document, document.get("spec", "rayClusterConfig"))
+    read_ray_containers(document.get("spec", "rayClusterConfig"), is_kept=keeps_command(document))
     ignore_without_engine(document, document.get("spec", "rayClusterConfig"), count)
 
 

@@ -113,6 +113,7 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("ray.io", "RayService"): rayserve.read_service,
     ("ray.io", "RayCluster"): raycluster.read_cluster,
     ("ray.io", "RayJob"): raycluster.read_job,
+    ("ray.io", "RayCronJob"): raycluster.read_cron_job,
     (AIBRIX, "RayClusterFleet"): raycluster.read_cluster_fleet,
     (AIBRIX, "RayClusterReplicaSet"): raycluster.read_cluster_fleet,
     (AIBRIX, "PodSet"): workloads.read_pod_set,

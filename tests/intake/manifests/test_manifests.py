@@ -223,8 +223,8 @@ KINDS = (
     "`LLMInferenceService`, `LLMInferenceServiceConfig`, `VLLMRuntime`, "
     "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `Model`, `Workspace`, `InferenceSet`, "
     "`MultiRoleInference`, `ModelServing`, `ModelBooster`, `Playground`, `BackendRuntime`, `RayService`, "
-    "`RayCluster`, `RayJob`, `RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`, `HelmRelease`, `Application`, "
-    "`ApplicationSet`, `HelmChart`, `HelmChartConfig`"
+    "`RayCluster`, `RayJob`, `RayCronJob`, `RayClusterFleet`, `RayClusterReplicaSet`, `PodSet`, `HelmRelease`, "
+    "`Application`, `ApplicationSet`, `HelmChart`, `HelmChartConfig`"
 )
 SHAPES = (
     "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "

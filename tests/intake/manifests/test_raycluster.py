@@ -735,3 +735,39 @@ def test_the_autoscaler_has_the_image_of_the_head_and_its_own_variables_and_moun
     image = {**options, "image": "vllm/vllm-openai:v0.24.0"}
     ((found,), _) = engines(document("RayCluster", {**SILENT, **AUTOSCALES, "autoscalerOptions": image}))
     assert found.vllm_version == "0.24.0"
+
+
+CHANGES = {"command": ["bash", "-c", "export VLLM_USE_V2_MODEL_RUNNER=0; vllm serve org/m"]}
+
+
+@table(
+    "spec",
+    [
+        {"entrypoint": "vllm serve org/m", "rayClusterSpec": cluster(group(command=["export A=1"]), group())},
+        {"entrypoint": "vllm serve org/m $X", "rayClusterSpec": SILENT, "runtimeEnvYAML": "env_vars: {B: '2'}"},
+        {"entrypoint": "true", "jobId": f"x; {STARTS_OTHER}", "rayClusterSpec": STARTED},
+        {"rayClusterSpec": {**SILENT, **AUTOSCALES, "autoscalerOptions": {"command": SERVES}}},
+        {"rayClusterSpec": SILENT, "submitterPodTemplate": group(command=SERVES)["template"]},
+        {"rayClusterSpec": SILENT},
+    ],
+)
+def test_a_cron_job_of_ray_starts_the_jobs_of_its_template(spec: dict[str, Any]) -> None:
+    job, cron = (
+        engines(document("RayJob", spec)),
+        engines(document("RayCronJob", {"schedule": "@daily", "jobTemplate": spec})),
+    )
+    assert [(each.path.replace(".jobTemplate", ""), each.words, each.env, each.doubts) for each in cron[0]] == [
+        (each.path, each.words, each.env, each.doubts) for each in job[0]
+    ]
+    assert all(each.path.startswith("[0].spec.jobTemplate.") for each in cron[0])
+    assert cron[1] == job[1]
+
+
+def test_an_annotation_of_a_cron_job_of_ray_does_not_reach_its_pods() -> None:
+    spec = {"jobTemplate": {"rayClusterSpec": cluster(group(**CHANGES), group())}}
+    ((found,), _) = engines({**document("RayCronJob", spec), "metadata": {"name": "c", **KEEPS}})
+    assert found.doubts != []
+    head = group(**CHANGES)
+    head["template"]["metadata"] = KEEPS
+    ((found,), _) = engines(document("RayCronJob", {"jobTemplate": {"rayClusterSpec": cluster(head, group())}}))
+    assert found.doubts == []
