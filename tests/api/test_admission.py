@@ -497,6 +497,16 @@ def test_an_entrypoint_that_another_shell_may_change_is_denied_if_undecided_obje
             assert (fields, answered(closed, cron)["allowed"]) == (fields, is_certain)
 
 
+def test_a_resource_of_ray_that_ends_its_quotes_is_denied_if_undecided_objects_are(closed_server: Server) -> None:
+    review = ray_review("RayCluster")
+    head = review["request"]["object"]["spec"]["headGroupSpec"]
+    head["template"]["spec"]["containers"][0]["image"] = "rayproject/ray-llm:2.56.0"
+    with closed_server.client() as closed:
+        for name, is_allowed in (("a", True), ("a' ; vllm serve Qwen/Qwen3-8B ; echo '", False)):
+            head["resources"] = {name: "1"}
+            assert (name, answered(closed, review)["allowed"]) == (name, is_allowed)
+
+
 TEMPLATES: list[tuple[str, str | None]] = [
     ("--served-model-name={{.Name}}", None),
     ("--max-model-len={{ .Labels.size }}", None),

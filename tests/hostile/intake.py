@@ -1183,13 +1183,16 @@ def _group(**container: Any) -> dict[str, Any]:
     return {"template": {"spec": {"containers": [container]}}}
 
 
-def _ray_service(head: dict[str, Any], size: int) -> bytes:
-    """A RayService with an engine, the container of its head, and as many groups of workers as fit a size."""
+def _ray_service(head: dict[str, Any], size: int, params: dict[str, str] | None = None) -> bytes:
+    """A RayService with an engine, its head's container and options, and as many groups of workers as fit a size."""
     group = _group(x=1)
     groups = [group] * (size // len(json.dumps(group)))
     spec = {
         "serveConfigV2": json.dumps({"llm_configs": [{"model_loading_config": {"model_id": NAME}}]}),
-        "rayClusterConfig": {"headGroupSpec": _group(**head), "workerGroupSpecs": groups},
+        "rayClusterConfig": {
+            "headGroupSpec": {**_group(**head), "rayStartParams": params or {}},
+            "workerGroupSpecs": groups,
+        },
     }
     return json.dumps(_custom("RayService", spec, "ray.io/v1")).encode()
 
@@ -1244,6 +1247,20 @@ RAY: Final[dict[str, Family]] = {
                 "rayClusterSpec": {
                     "headGroupSpec": {**_group(x=1), "rayStartParams": {f"a{n}": "$;" for n in range(size // 16)}}
                 },
+            },
+            "ray.io/v1",
+        )
+    ).encode(),
+    "the address of the head in each group": lambda size: _ray_service({}, size // 2, {"port": "$(A);" * (size // 10)}),
+    "resources of Ray": lambda size: json.dumps(
+        _custom(
+            "RayCluster",
+            {
+                "headGroupSpec": {
+                    **_group(resources={"limits": {"google.com/tpu": 1}}),
+                    "resources": {f"';{n}nvidia.com/mig-1": 1 for n in range(size // 32)},
+                    "labels": {f"a{n}": "$(A)" for n in range(size // 32)},
+                }
             },
             "ray.io/v1",
         )

@@ -1,17 +1,21 @@
-"""What KubeRay runs beside Ray: the autoscaler in the head's pod, and the container that submits a RayJob.
+"""What KubeRay runs beside Ray: the autoscaler, and the container that submits a RayJob.
 
-Read at KubeRay's main branch, August 2026. Both run a command of KubeRay's in a shell, with values of the object in it.
+Read at KubeRay's main branch, August 2026. All run a command of KubeRay's in a shell, with values of the object in it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.command.programs import starts_server
 from policy.intake.command.words import PLAIN_NAME
+from policy.intake.command_line import Container
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.pods import read_container
+from policy.intake.manifests.pods import expand, read_container
+from policy.intake.manifests.ray_groups import PLAIN_OPTIONS
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -22,8 +26,24 @@ AUTOSCALER: Final = "autoscaler"
 STARTS_AUTOSCALER: Final = (
     "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
 )
-SET_IN_AUTOSCALER: Final = ("RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_HEAD_POD_NAME", "RAY_AUTH_TOKEN")
+SET_IN_AUTOSCALER: Final = (
+    "RAY_CLUSTER_NAME",
+    "RAY_CLUSTER_NAMESPACE",
+    "RAY_HEAD_POD_NAME",
+    "RAY_AUTH_TOKEN",
+    "RAY_AUTH_MODE",
+    "KUBERAY_CRD_VER",
+)
 """The variables that KubeRay sets in the autoscaler if `autoscalerOptions` does not."""
+ADDRESS: Final = (("rayStartParams", "port"), ("headService", "metadata", "name"))
+"""The fields of the head's group of which KubeRay makes its address."""
+MAX_ADDRESS: Final = 256
+"""The longest part of an address in which variables are expanded; a Service's name has 63 characters."""
+SET_IN_WAITING: Final = ("FQ_RAY_IP", "RAY_IP")
+IN_ADDRESS: Final = (
+    "KubeRay writes the `{}` of the head into scripts of the workers, and a shell may read another command in it; "
+    "leave out the characters of a shell"
+)
 GENERATED: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
 EXPANDED: Final = re.compile(r"[$`]")
 """Matches what a shell expands between double quotes, in which KubeRay writes the other values."""
@@ -56,6 +76,53 @@ def read_autoscaler(cluster: ManifestNode) -> None:
         draft.words[:0], draft.places[:0], draft.has_command = BASH, [ADDED] * len(BASH), True
     if draft.starts_vllm():
         draft.finish()
+
+
+def read_address(cluster: ManifestNode) -> None:
+    """Add a problem if a shell may read another command in the head's address, which is in scripts of the workers.
+
+    One is the script of an init container that waits for the head, with the variables of the container in which Ray
+    runs, another one that of `ray start`.
+    """
+    head = cluster.get("headGroupSpec")
+    for keys in ADDRESS:
+        node = _at(head, keys)
+        text = "" if node is None else str(node.value)
+        if node is not None and PLAIN_OPTIONS.fullmatch(text) is None and _is_command(text, cluster):
+            problem = IN_ADDRESS.format(keys[-1])
+            node.reader.add_hook(partial(Container, problem=problem), node)
+
+
+def _at(node: ManifestNode, keys: tuple[str, ...]) -> ManifestNode | None:
+    """The node at nested keys of objects that have them."""
+    for key in keys:
+        if not node.has(key):
+            return None
+        node = node.get(key)
+    return node
+
+
+def _is_command(text: str, cluster: ManifestNode) -> bool:
+    """Whether a shell of a group of workers may read another command in a text that is a part of an address.
+
+    Outside a review, in which a text may be a template, it has to be a command of vLLM's server.
+    """
+    groups = cluster.get("workerGroupSpecs").items()
+    if len(text) > MAX_ADDRESS:
+        return bool(groups) and _shows_command(text, cluster)
+    for group in groups:
+        pod = group.get("template", "spec")
+        for container in pod.get("containers").items()[:1]:
+            with pod.reader.separate(are_reported=False):
+                draft = read_container(container, pod, added=SET_IN_WAITING)
+            filled = expand(text, draft, group)
+            if filled is not None and _shows_command(filled, cluster):
+                return True
+    return False
+
+
+def _shows_command(text: str, cluster: ManifestNode) -> bool:
+    return PLAIN_OPTIONS.fullmatch(text) is None and (cluster.reader.is_under_review or starts_server(text))
 
 
 def submission_doubt(spec: ManifestNode) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from policy.intake.command.ray_start import RayStart
     from policy.intake.command_line import Installation
     from policy.intake.manifests.draft import EngineDraft
-    from policy.intake.manifests.reading import ManifestNode
 
 OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
 STARTS_RAY: Final = "ray start"
@@ -33,20 +32,7 @@ GENERATED: Final = re.compile(r"\$(?:KUBERAY_GEN_RAY_START_CMD\b|[{(]KUBERAY_GEN
 """Matches the variable with the command by which KubeRay starts Ray."""
 BLOCKS: Final = " --block"
 """The option of this command that matters for an engine: what comes after it runs once Ray has ended."""
-PLAIN_OPTIONS: Final = re.compile(r"(?:[^;&|<>()\n`$]++|\$(?:\w++|\{\w++\}))*+")
-"""Matches options that do not end the command in which they stand, and run no other one.
-
-A reference of Kubernetes' (`$(NAME)`) may do so: its value is there before the shell reads the command.
-"""
 STARTING: Final = "in the command that starts Ray: {}"
-
-
-def ray_options(group: ManifestNode) -> str:
-    """The options of a group's `ray start` if they may be more than that, as a shell reads them; else empty."""
-    fields = group.value.get("rayStartParams") if isinstance(group.value, dict) else None
-    options = fields.items() if isinstance(fields, dict) else ()
-    text = "".join(f" --{name}={value} " for name, value in sorted(options, key=str))
-    return "" if PLAIN_OPTIONS.fullmatch(text) is not None else text
 
 
 def ray_script(words: Sequence[str], options: str = "") -> str:

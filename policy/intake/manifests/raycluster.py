@@ -17,24 +17,25 @@ from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.pods import (
+    expand,
     pod_containers,
     read_container,
     read_passing_containers,
     read_pod,
     read_pod_container,
 )
-from policy.intake.manifests.ray_beside import read_autoscaler, read_submission, submission_doubt
+from policy.intake.manifests.ray_beside import read_address, read_autoscaler, read_submission, submission_doubt
 from policy.intake.manifests.ray_commands import (
     BASH,
     OVERWRITES_COMMAND,
     STARTS_RAY,
     THEN_RAY,
     joined,
-    ray_options,
     ray_script,
     read_effects,
     started,
 )
+from policy.intake.manifests.ray_groups import ray_groups
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
@@ -42,6 +43,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.intake.manifests.ray_groups import RayGroup
     from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by KubeRay"
@@ -95,7 +97,9 @@ SET_IF_ABSENT: Final = (
     *("RAY_PORT", "RAY_ADDRESS", "RAY_USAGE_STATS_KUBERAY_IN_USE", "REDIS_PASSWORD", "RAY_SERVE_KV_TIMEOUT_S"),
     *("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "RAY_external_storage_namespace"),
     *("RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_gcs_server_request_timeout_seconds"),
-    "RAY_timeout_ms_task_wait_for_death_info",
+    *("RAY_timeout_ms_task_wait_for_death_info", "RAY_REDIS_ADDRESS", "REDIS_USERNAME", "RAY_enable_autoscaler_v2"),
+    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH", "RAY_gcs_storage", "RAY_gcs_storage_path"),
+    *("RAY_USE_TLS", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT"),
 )
 """The variables that it may set there if the container does not."""
 
@@ -103,14 +107,14 @@ SET_IF_ABSENT: Final = (
 def read_cluster(document: ManifestNode) -> None:
     """Read the containers of a RayCluster that start vLLM."""
     count = len(document.reader.containers)
-    read_ray_containers(document.get("spec"), is_kept=keeps_command(document))
+    read_ray_containers(document.get("spec"), document)
     ignore_without_engine(document, document.get("spec"), count)
 
 
 def read_cluster_fleet(document: ManifestNode) -> None:
     """Read AIBrix's RayClusterFleet or RayClusterReplicaSet, which has the template of a RayCluster."""
     template, count = document.get("spec", "template"), len(document.reader.containers)
-    read_ray_containers(template.get("spec"), is_kept=keeps_command(template))
+    read_ray_containers(template.get("spec"), template)
     ignore_without_engine(document, template.get("spec"), count)
 
 
@@ -119,38 +123,39 @@ def read_job(document: ManifestNode) -> None:
 
     A container of the pod that submits the job counts too, if its own command starts vLLM.
     """
-    _read_job_spec(document, document.get("spec"), is_kept=keeps_command(document))
+    _read_job_spec(document, document.get("spec"), document)
 
 
 def read_cron_job(document: ManifestNode) -> None:
     """Read a RayCronJob, whose `jobTemplate` has the fields of a RayJob; its own annotations do not reach the pods."""
-    _read_job_spec(document, document.get("spec", "jobTemplate"), is_kept=False)
+    _read_job_spec(document, document.get("spec", "jobTemplate"), None)
 
 
-def _read_job_spec(document: ManifestNode, spec: ManifestNode, *, is_kept: bool) -> None:
-    """Read the specification of a RayJob; ``is_kept``: whether an annotation keeps the commands of its cluster."""
+def _read_job_spec(document: ManifestNode, spec: ManifestNode, owner: ManifestNode | None) -> None:
+    """Read the specification of a RayJob, whose cluster has the annotations of the ``owner``."""
     count = len(document.reader.containers)
     cluster = spec.get("rayClusterSpec")
     entrypoint = spec.get("entrypoint")
     text = entrypoint.text()
     if text:
-        _read_entrypoint(entrypoint, text, spec, is_kept=is_kept)
+        _read_entrypoint(entrypoint, text, spec, owner)
     if spec.get("submissionMode").value != HTTP_MODE:
         read_submission(spec, next(iter(cluster.get("headGroupSpec", "template", "spec", "containers").items()), None))
     read_pod(spec.get("submitterPodTemplate", "spec"), by_image=False)
-    read_ray_containers(cluster, is_kept=is_kept)
+    read_ray_containers(cluster, owner)
     ignore_without_engine(document, cluster, count)
 
 
-def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, *, is_kept: bool) -> None:
+def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, owner: ManifestNode | None) -> None:
     """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables."""
     cluster = spec.get("rayClusterSpec")
-    pod = cluster.get("headGroupSpec", "template", "spec")
+    group = next(ray_groups(cluster, owner))
+    pod = group.node.get("template", "spec")
     head = next(iter(pod.get("containers").items()), None)
     is_elsewhere = head is None or bool(spec.get("clusterSelector").value)
-    draft = EngineDraft(entrypoint) if head is None else _read_first(head, pod)
-    is_kept = is_kept or keeps_command(cluster.get("headGroupSpec", "template"))
-    start = started(draft, ray_options(cluster.get("headGroupSpec")), is_kept=is_kept)
+    draft = EngineDraft(entrypoint) if head is None else _read_first(head, pod, group)
+    is_kept = keeps_command(owner) or keeps_command(group.node.get("template"))
+    start = started(draft, group.options, is_kept=is_kept)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
     draft.add(ENTRYPOINT, "sh", "-c", text)
     content = spec.get("runtimeEnvYAML").yaml()
@@ -182,15 +187,16 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, *,
         draft.finish([*before, *environment.installed])
 
 
-def _read_first(container: ManifestNode, pod: ManifestNode, options: str = "") -> EngineDraft:
+def _read_first(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> EngineDraft:
     """Read the container in which the operator starts Ray, with the variables that it sets there.
 
-    ``options`` has those of `ray start`, if they matter: the command that the container finds in a variable has them.
+    The command that the container finds in a variable has the options of `ray start`, if they matter.
     """
     draft = read_container(container, pod, added=(*SET, *SET_IF_ABSENT))
+    group.set_variables(draft)
     draft.env.update(SET)
-    if options:
-        draft.env[GENERATED_COMMAND] = f"{THEN_RAY}{options}"
+    if group.options:
+        draft.env[GENERATED_COMMAND] = expand(f"{THEN_RAY}{group.options}", draft, container)
     return draft
 
 
@@ -238,54 +244,55 @@ def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: 
         reader.ignored.append(document)
 
 
-def read_ray_containers(cluster: ManifestNode, *, is_kept: bool) -> None:
+def read_ray_containers(cluster: ManifestNode, owner: ManifestNode | None) -> None:
     """Read the containers of a Ray cluster that start vLLM.
 
     The operator makes a script of the command of the first container of a pod, unless an annotation or the command
-    itself prevents it. It does not change the others. ``is_kept``: whether an annotation of the object does so.
+    itself prevents it. It does not change the others. The cluster has the annotations of its ``owner``.
     """
-    is_kept_everywhere = is_kept
+    is_kept_everywhere = keeps_command(owner)
     with unread_fields(("Ray cluster", cluster)):
-        for group in ray_groups(cluster):
-            pod = group.get("template", "spec")
-            is_kept = is_kept_everywhere or keeps_command(group.get("template"))
-            with unread_fields(("Ray group", group)):
-                _read_group(pod, ray_options(group), is_kept=is_kept)
+        for group in ray_groups(cluster, owner):
+            is_kept = is_kept_everywhere or keeps_command(group.node.get("template"))
+            with unread_fields(("Ray group", group.node)):
+                _read_group(group, is_kept=is_kept)
         read_autoscaler(cluster)
+        read_address(cluster)
 
 
-def _read_group(pod: ManifestNode, options: str, *, is_kept: bool) -> None:
+def _read_group(group: RayGroup, *, is_kept: bool) -> None:
     """Read the containers of a group's pod; Ray runs in the first one.
 
-    ``options`` has those of `ray start`, if they matter. ``is_kept``: whether its command is kept as it is.
+    ``is_kept``: whether its command is kept as it is.
     """
+    pod = group.node.get("template", "spec")
     for container in pod_containers(pod):
         is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
         if is_ray and is_kept:
-            draft = _read_first(container, pod, options)
+            draft = _read_first(container, pod, group)
             if draft.starts_vllm():
                 draft.finish()
         elif is_ray:
-            _read_ray_container(container, pod, options)
+            _read_ray_container(container, pod, group)
         else:
             read_pod_container(container, pod)
     read_passing_containers(pod)
 
 
-def _read_ray_container(container: ManifestNode, pod: ManifestNode, options: str) -> None:
+def _read_ray_container(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> None:
     """Read the container in which the operator starts Ray, after the container's own command if it has one.
 
     The command and its arguments, joined with blanks, are then a script. If a shell makes the same words of it, the
     words count as they are written. An engine that only starts as it is written counts too, with a doubt.
     """
-    draft = _read_first(container, pod, options)
+    draft = _read_first(container, pod, group)
     script = joined(draft.words)
     if STARTS_RAY in script:
         if draft.starts_vllm():
             draft.finish()
         return
-    if options or (draft.words and not _is_plain(draft)):
-        _join(draft, ray_script(draft.words, options))
+    if group.options or (draft.words and not _is_plain(draft)):
+        _join(draft, ray_script(draft.words, group.options))
     if draft.starts_vllm(by_image=False):
         draft.finish()
 
@@ -317,19 +324,16 @@ def _join(draft: EngineDraft, script: str) -> None:
     draft.doubts.append(JOINED if is_joined else STARTS_OTHERWISE)
 
 
-def keeps_command(node: ManifestNode) -> bool:
+def keeps_command(node: ManifestNode | None) -> bool:
     """Whether an object's or a template's annotation leaves the command of Ray's container as it is."""
+    if node is None:
+        return False
     value = node.get("metadata", "annotations").get(OVERWRITES_COMMAND).value
     return isinstance(value, str) and value.lower() == "true"
 
 
 def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:
     """The pods of a Ray cluster: the head's, then each worker group's."""
-    for group in ray_groups(cluster):
+    yield cluster.get("headGroupSpec", "template", "spec")
+    for group in cluster.get("workerGroupSpecs").items():
         yield group.get("template", "spec")
-
-
-def ray_groups(cluster: ManifestNode) -> Iterator[ManifestNode]:
-    """The groups of a Ray cluster, each with a template: the head's, then the workers'."""
-    yield cluster.get("headGroupSpec")
-    yield from cluster.get("workerGroupSpecs").items()

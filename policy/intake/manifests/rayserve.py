@@ -26,11 +26,11 @@ from policy.intake.manifests.hardware import MAX_SIGNS, accelerator_signs
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container
-from policy.intake.manifests.ray_commands import ray_options, read_effects, started
+from policy.intake.manifests.ray_commands import read_effects, started
+from policy.intake.manifests.ray_groups import ray_groups
 from policy.intake.manifests.raycluster import (
     ignore_without_engine,
     keeps_command,
-    ray_groups,
     read_ray_containers,
 )
 from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
@@ -126,7 +126,7 @@ def read_service(document: ManifestNode) -> None:
     """Read a RayService: its Serve config, which is a string of YAML, and the containers of its cluster."""
     count = len(document.reader.containers)
     _read_serve_config(document)
-    read_ray_containers(document.get("spec", "rayClusterConfig"), is_kept=keeps_command(document))
+    read_ray_containers(document.get("spec", "rayClusterConfig"), document)
     ignore_without_engine(document, document.get("spec", "rayClusterConfig"), count)
 
 
@@ -140,12 +140,13 @@ def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContain
     """The containers in which Ray runs: the first of each pod, any of which may run an engine."""
     drafts, starts = [], []
     is_kept_everywhere = keeps_command(document)
-    for group in ray_groups(cluster):
-        template = group.get("template")
+    for group in ray_groups(cluster, document):
+        template = group.node.get("template")
         for container in template.get("spec", "containers").items()[:1]:
             draft = read_container(container, template.get("spec"))
+            group.set_variables(draft)
             is_kept = is_kept_everywhere or keeps_command(template)
-            start = started(draft, ray_options(group), is_kept=is_kept)
+            start = started(draft, group.options, is_kept=is_kept)
             drafts.append(draft)
             if start is not None:
                 starts.append(start)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from shipped_images import read_manifest
+from shipped_images import read_manifest, shipped_images
 from tables import table
+
+from policy.intake.manifests import registry
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -771,3 +773,162 @@ def test_an_annotation_of_a_cron_job_of_ray_does_not_reach_its_pods() -> None:
     head["template"]["metadata"] = KEEPS
     ((found,), _) = engines(document("RayCronJob", {"jobTemplate": {"rayClusterSpec": cluster(head, group())}}))
     assert found.doubts == []
+
+
+RAY = "rayproject/ray:2.57"
+STARTS = "1; vllm serve org/m"
+ENDS_QUOTE = "a' ; vllm serve org/m ; echo '"
+ESCAPED = "'{\"a\\u0027 \\u003b vllm serve org/m \\u003b echo \\u0027\": 1}'"
+TPU = {"resources": {"limits": {"google.com/tpu": "4"}}}
+NO_ACCELERATOR: list[Any] = [
+    *({"google.com/tpu": quantity} for quantity in ("0", "0e5", "0.0Gi")),
+    {"cpu": "1"},
+    {},
+]
+READY = "ulimit -n 65536; ray start"
+
+
+@table(
+    ("fields", "container", "options"),
+    [
+        ({"resources": {ENDS_QUOTE: "1"}}, {}, f" --resources='{{\"{ENDS_QUOTE}\":1}}' "),
+        ({"resources": {f"{ENDS_QUOTE}<": "x"}}, {}, f" --resources='{{\"{ENDS_QUOTE}\\u003c\":1}}' "),
+        ({"resources": {"a$(E)": "1"}}, variable("E", ENDS_QUOTE), " --resources='{\"a$(E)\":1}' "),
+        (
+            {"resources": {f"nvidia.com/mig-{ENDS_QUOTE}": "2"}},
+            {},
+            f" --resources='{{\"nvidia.com/mig-{ENDS_QUOTE}\":2}}' ",
+        ),
+        (
+            {"resources": {ENDS_QUOTE: "3", "CPU": "4", "memory": "1Gi", "nvidia.com/gpu": "2"}},
+            {},
+            f" --memory=1  --num-cpus=4  --num-gpus=2  --resources='{{\"{ENDS_QUOTE}\":3}}' ",
+        ),
+        ({"rayStartParams": {"resources": ESCAPED}}, TPU, f' --resources=\'{{"TPU":1,"{ENDS_QUOTE}":1}}\' '),
+        ({"labels": {"a": STARTS}}, {}, f" --labels=a={STARTS} "),
+        ({"labels": {"b": "c", f"a={STARTS} #": "d"}}, {}, f" --labels=a={STARTS} #=d,b=c "),
+        ({"labels": {"a": "$(E)"}}, variable("E", STARTS), " --labels=a=$(E) "),
+        ({"rayStartParams": {f"a; {SERVES[0]} serve org/m --x": "True"}}, {}, " --a; vllm serve org/m --x "),
+        ({"rayStartParams": {f"a; {SERVES[0]} serve org/m --x": "false"}}, {}, None),
+        ({"rayStartParams": {"log-color": "false", "a": STARTS}}, {}, f" --a={STARTS}  --log-color=false "),
+        ({"rayStartParams": {"resources": ESCAPED}}, {}, None),
+        *(
+            ({"rayStartParams": {"resources": ESCAPED}}, {"resources": {"limits": limits}}, None)
+            for limits in NO_ACCELERATOR
+        ),
+        *(
+            ({"rayStartParams": {"resources": ESCAPED.replace(" 1}", f" {value}}}")}}, TPU, None)
+            for value in ("true", "[]", "NaN", "1e999", '1, "TPU": 1', "1" * 5000)
+        ),
+        ({"resources": {f"{ENDS_QUOTE}gpu": "1"}}, {}, None),
+        ({"resources": {"a": "1", "b; c": "1"}, "labels": {"ray.io/a": "b"}}, {}, ""),
+        ({"resources": "x", "labels": []}, {}, None),
+        ({}, {}, None),
+    ],
+)
+@table("place", ["headGroupSpec", "workerGroupSpecs"])
+def test_a_field_of_a_group_that_is_an_option_of_ray_may_be_another_command(
+    fields: dict[str, Any], container: dict[str, Any], options: str | None, place: str
+) -> None:
+    bad = {**group(image=RAY, **container), **fields}
+    whole = {**cluster(group(image=RAY), group(image=RAY)), place: bad if place == "headGroupSpec" else [bad]}
+    for kind, spec in (
+        ("RayCluster", whole),
+        ("RayService", {"rayClusterConfig": whole}),
+        ("RayJob", {"rayClusterSpec": whole}),
+        ("RayCronJob", {"jobTemplate": {"rayClusterSpec": whole}}),
+    ):
+        found, _ = engines(document(kind, spec))
+        assert [each.words[-1] for each in found] == ([f"{READY}{options}"] if options else [])
+        assert all(each.doubts for each in found)
+
+
+IN_ADDRESS = (
+    "KubeRay writes the `{}` of the head into scripts of the workers, and a shell may read another command in it; "
+    "leave out the characters of a shell"
+)
+PORT, SERVICE = "rayStartParams.port", "headService.metadata.name"
+
+
+@table(
+    ("head", "container", "field", "is_server"),
+    [
+        ({"rayStartParams": {"port": STARTS}}, {}, PORT, True),
+        ({"rayStartParams": {"port": "$(P)"}}, variable("P", STARTS), PORT, True),
+        ({"headService": {"metadata": {"name": "a; vllm serve org/m #"}}}, {}, SERVICE, True),
+        ({"rayStartParams": {"port": f"1 {'x' * 300}; vllm serve org/m"}}, {}, PORT, True),
+        ({"rayStartParams": {"port": "$(P)"}}, variable("P", "1; true"), PORT, False),
+        ({"rayStartParams": {"port": "$(P)"}}, {}, PORT, False),
+        ({"rayStartParams": {"port": "$(P)"}}, variable("P", "1"), None, False),
+        ({"rayStartParams": {"port": "$(FQ_RAY_IP)"}}, {}, None, False),
+        ({"rayStartParams": {"port": "6380"}, "headService": {"metadata": {"name": "a"}}}, {}, None, False),
+        ({"rayStartParams": {"port": 6380}, "headService": {}}, {}, None, False),
+        ({"rayStartParams": "x", "headService": []}, {}, None, False),
+    ],
+)
+def test_the_address_of_the_head_is_in_scripts_of_the_workers(
+    head: dict[str, Any],
+    container: dict[str, Any],
+    field: str | None,
+    is_server: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    worker = {**group(image=RAY, **container), "rayStartParams": {"address": "a:1"}}
+    spec = {**cluster({**group(image=RAY, **variable("P", "1")), **head}, worker)}
+    spec["workerGroupSpecs"] = [group(image=RAY, **variable("P", "1")), worker, worker]
+    for is_under_review in (False, True):
+        found = registry.read_manifest(
+            [document("RayCluster", spec)], "", [], shipped_images(), is_under_review=is_under_review
+        )
+        is_found = field is not None and (is_server or is_under_review)
+        assert [(each.path, each.problem) for each in found if each.problem] == (
+            [(f"[0].spec.headGroupSpec.{field}", IN_ADDRESS.format(str(field).rpartition(".")[2]))] if is_found else []
+        )
+
+
+SERVER = "vllm serve org/m"
+STORAGE = "gcsFaultToleranceOptions"
+NAMESPACE = {"metadata": {"name": "c", "annotations": {"ray.io/external-storage-namespace": SERVER}}}
+
+
+@table(
+    ("name", "options", "whole", "params", "starts"),
+    [
+        ("RAY_REDIS_ADDRESS", {"redisAddress": SERVER}, {}, {}, True),
+        ("REDIS_USERNAME", {"redisUsername": {"value": SERVER}}, {}, {}, True),
+        ("REDIS_PASSWORD", {"redisPassword": {"value": SERVER}}, {}, {}, True),
+        ("RAY_external_storage_namespace", {"externalStorageNamespace": SERVER}, {}, {}, True),
+        ("RAY_external_storage_namespace", None, NAMESPACE, {}, True),
+        ("REDIS_PASSWORD", None, {}, {"redis-password": SERVER}, True),
+        (
+            "REDIS_PASSWORD",
+            {"redisPassword": {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}},
+            {},
+            {},
+            False,
+        ),
+        ("REDIS_PASSWORD", {}, {}, {"redis-password": SERVER}, False),
+        ("RAY_external_storage_namespace", {}, NAMESPACE, {}, False),
+    ],
+)
+def test_the_head_has_the_variables_of_its_storage(
+    name: str,
+    options: dict[str, Any] | None,
+    whole: dict[str, Any],
+    params: dict[str, str],
+    starts: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    head = {**group(image=RAY, command=[f"$({name})"]), "rayStartParams": params}
+    spec = {**cluster(head, group(image=RAY)), **({} if options is None else {STORAGE: options})}
+    for kind, fields in (("RayCluster", spec), ("RayService", {"rayClusterConfig": spec})):
+        found, _ = engines({**document(kind, fields), **whole})
+        assert [each.words[-1] for each in found] == ([f" $({name})  && {READY}"] if starts else [])
+    given = {**head, **group(image=RAY, command=[f"$({name})"], **variable("RAY_external_storage_namespace", "true"))}
+    found, _ = engines({**document("RayCluster", {**spec, "headGroupSpec": given}), **whole})
+    assert len(found) == (starts and name != "RAY_external_storage_namespace")
+
+
+def test_the_generated_command_has_the_values_of_variables() -> None:
+    head = group(image=RAY, command=["bash", "-c", "eval $KUBERAY_GEN_RAY_START_CMD"], **variable("P", STARTS))
+    head["template"]["metadata"] = KEEPS
+    found, _ = engines(document("RayCluster", cluster({**head, "rayStartParams": {"a": "$(P)"}}, group(image=RAY))))
+    assert [each.env["KUBERAY_GEN_RAY_START_CMD"] for each in found] == [f"{READY} --a={STARTS} "]

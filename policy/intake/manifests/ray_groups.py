@@ -1,0 +1,175 @@
+"""The groups of a Ray cluster with what KubeRay makes of their fields: the options of `ray start`, and variables.
+
+Read at KubeRay's main branch, August 2026. KubeRay writes the options without quotes into a script of the container in
+which Ray runs: those of `rayStartParams`, and what it makes of `resources` and `labels`. Not here: what the script is
+(`ray_commands`), and the address of the head, which KubeRay writes into scripts of the workers (`ray_beside`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.intake.manifests.pods import read_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.intake.manifests.draft import EngineDraft
+    from policy.intake.manifests.reading import ManifestNode
+
+PLAIN_OPTIONS: Final = re.compile(r"(?:[^;&|<>()\n`$]++|\$(?:\w++|\{\w++\}))*+")
+"""Matches options that do not end the command in which they stand, and run no other one.
+
+A reference of Kubernetes' (`$(NAME)`) may do so: its value is there before the shell reads the command.
+"""
+START_PARAMS: Final = "rayStartParams"
+WITH_BOOLEAN: Final = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
+"""The options that have a value even if it is `true` or `false`; others are then set, or left out."""
+OPTIONS_OF_RESOURCES: Final = {"cpu": "num-cpus", "memory": "memory"}
+"""The resources of a group that KubeRay makes an option of their own, in small letters; so does it with GPUs."""
+GPU: Final = re.compile(r"gpu\Z|nvidia\.com/mig-\d++g\.\d++gb\Z", re.ASCII)
+NOT_ZERO: Final = re.compile(r"[^eE1-9]*+[1-9]")
+"""Matches the beginning of a quantity that is not zero."""
+ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
+"""The limits of a container that KubeRay adds to the option `resources`, with Ray's names."""
+AROUND: Final = "'\"` "
+"""What KubeRay removes at both ends of the option `resources` before it reads it as JSON."""
+WHOLE: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+"""What Go's JSON writes for these characters."""
+NAMESPACE: Final = "RAY_external_storage_namespace"
+PASSWORD: Final = "REDIS_PASSWORD"  # noqa: S105  # the name of a variable
+OF_STORAGE: Final = {
+    "externalStorageNamespace": NAMESPACE,
+    "redisAddress": "RAY_REDIS_ADDRESS",
+    "redisUsername": "REDIS_USERNAME",
+    "redisPassword": PASSWORD,
+}
+"""The options for a head that keeps its state, and the variables that KubeRay makes of them."""
+ANNOTATION: Final = "ray.io/external-storage-namespace"
+
+
+class RayGroup(Struct, frozen=True):
+    """A group of a Ray cluster, with a template.
+
+    ``options`` has those of its `ray start` if they may be more than that, as a shell reads them. ``variables`` has
+    those that KubeRay makes of the cluster's fields in the first container, if this does not set them, and ``replaced``
+    those that it sets in any case.
+    """
+
+    node: ManifestNode
+    options: str
+    variables: dict[str, ManifestNode] = {}
+    replaced: dict[str, ManifestNode] = {}
+
+    def set_variables(self, draft: EngineDraft) -> None:
+        """Set the variables of the first container that KubeRay makes of the cluster's fields."""
+        for name, node in [*self.variables.items(), *self.replaced.items()]:
+            if name in self.replaced or draft.env.get(name) is None:
+                value = node.value if isinstance(node.value, dict) else {"value": node.text()}
+                read_variable(node.with_value({**value, "name": name}), draft)
+
+
+def ray_groups(cluster: ManifestNode, owner: ManifestNode | None) -> Iterator[RayGroup]:
+    """The groups of a Ray cluster: the head's, then the workers'. The cluster has the annotations of its ``owner``."""
+    head = cluster.get("headGroupSpec")
+    yield RayGroup(head, _ray_options(head), *_variables(cluster, owner))
+    for group in cluster.get("workerGroupSpecs").items():
+        yield RayGroup(group, _ray_options(group))
+
+
+def _variables(
+    cluster: ManifestNode, owner: ManifestNode | None
+) -> tuple[dict[str, ManifestNode], dict[str, ManifestNode]]:
+    """The variables of a head that keeps its state: those that its container may set itself, and others."""
+    storage = cluster.get("gcsFaultToleranceOptions")
+    if storage.is_object():
+        found = {name: storage.get(field) for field, name in OF_STORAGE.items() if storage.value.get(field) is not None}
+        return {NAMESPACE: found.pop(NAMESPACE)} if NAMESPACE in found else {}, found
+    annotations = owner.get("metadata", "annotations") if owner is not None else cluster
+    named = {
+        NAMESPACE: annotations.get(ANNOTATION),
+        PASSWORD: cluster.get("headGroupSpec", START_PARAMS, "redis-password"),
+    }
+    return {name: node for name, node in named.items() if isinstance(node.value, str)}, {}
+
+
+def _field(value: object, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _ray_options(group: ManifestNode) -> str:
+    """The options of a group's `ray start` if they may be more than that, as a shell reads them; else empty."""
+    params = _field(group.value, START_PARAMS)
+    options = {str(name): str(value) for name, value in params.items()} if isinstance(params, dict) else {}
+    options |= _of_resources(_field(group.value, "resources"))
+    if isinstance(labels := _field(group.value, "labels"), dict) and labels:
+        options["labels"] = ",".join(f"{name}={value}" for name, value in sorted(labels.items(), key=str))
+    containers = _field(_field(_field(group.value, "template"), "spec"), "containers")
+    first = containers[0] if isinstance(containers, list) and containers else None
+    _add_accelerators(options, _field(_field(first, "resources"), "limits"))
+    text = "".join(_option(name, value) for name, value in sorted(options.items()))
+    return "" if PLAIN_OPTIONS.fullmatch(text) is not None else text
+
+
+def _option(name: str, value: str) -> str:
+    """An option of `ray start` with its value, as KubeRay writes it."""
+    if name in WITH_BOOLEAN or value.lower() not in {"true", "false"}:
+        return f" --{name}={value} "
+    return f" --{name} " if value.lower() == "true" else ""
+
+
+def _of_resources(resources: object) -> dict[str, str]:
+    """The options that KubeRay makes of the resources of a group; a shell reads any of their numbers alike."""
+    found: dict[str, str] = {}
+    others: dict[str, int] = {}
+    for name, quantity in resources.items() if isinstance(resources, dict) else ():
+        shown, number = str(name).lower(), str(quantity)
+        option = "num-gpus" if GPU.search(shown) is not None else OPTIONS_OF_RESOURCES.get(shown)
+        if option is None:
+            others[str(name)] = int(number) if WHOLE.fullmatch(number) is not None else 1
+        else:
+            found[option] = number if WHOLE.fullmatch(number) is not None else "1"
+    return {**found, "resources": _quoted(others)} if others else found
+
+
+def _add_accelerators(options: dict[str, str], limits: object) -> None:
+    """Add the first accelerator among the limits of a container to the option `resources`, which is written anew.
+
+    KubeRay reads the option as JSON then, so that escapes in it become the characters that they stand for.
+    """
+    if not isinstance(limits, dict):
+        return
+    added = next((ACCELERATORS[name] for name in ACCELERATORS if NOT_ZERO.match(str(limits.get(name, "")))), None)
+    if added is None:
+        return
+    try:
+        resources = json.loads(options.get("resources", "{}").strip(AROUND), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(resources, dict) or resources.keys() & set(ACCELERATORS.values()):
+        return
+    if all(map(_is_number, resources.values())):
+        options["resources"] = _quoted({**resources, added: 1})
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)
+
+
+def _is_number(value: object) -> bool:
+    """Whether Go reads a value of JSON as a number; null counts as zero."""
+    return value is None or (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    )
+
+
+def _quoted(resources: dict[str, Any]) -> str:
+    """Resources as KubeRay writes them: JSON between single quotes, which a key may end."""
+    text = json.dumps(resources, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return f"'{text.translate(HTML)}'"
