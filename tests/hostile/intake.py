@@ -1265,6 +1265,19 @@ RAY: Final[dict[str, Family]] = {
             "ray.io/v1",
         )
     ).encode(),
+    "an entrypoint with variables of its submitter": lambda size: json.dumps(
+        _custom(
+            "RayJob",
+            {
+                "entrypoint": "$(A) $B;" * (size // 16),
+                "metadata": {"a": "$(A)"},
+                "submitterPodTemplate": _group(env=[{"name": name, "value": "x " * (size // 8)} for name in "AB"])[
+                    "template"
+                ],
+            },
+            "ray.io/v1",
+        )
+    ).encode(),
     "an entrypoint that is submitted": lambda size: json.dumps(
         _custom("RayJob", {"entrypoint": "echo " + repeated("'\\\"a b' ", size)}, "ray.io/v1")
     ).encode(),

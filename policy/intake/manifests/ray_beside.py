@@ -45,6 +45,9 @@ IN_ADDRESS: Final = (
     "leave out the characters of a shell"
 )
 GENERATED: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
+ENTRYPOINT: Final = "entrypoint"
+SET_IN_SUBMITTER: Final[dict[str, str | None]] = {"PYTHONUNBUFFERED": "1", "RAY_DASHBOARD_ADDRESS": None}
+SET_IF_AUTHENTICATED: Final = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH")
 EXPANDED: Final = re.compile(r"[$`]")
 """Matches what a shell expands between double quotes, in which KubeRay writes the other values."""
 QUOTED: Final = {
@@ -131,17 +134,51 @@ def submission_doubt(spec: ManifestNode) -> str:
     return "" if field is None else IN_SUBMISSION.format(field)
 
 
-def read_submission(spec: ManifestNode, head: ManifestNode | None) -> None:
-    """Add an engine if the fields of a RayJob make the shell that submits it start vLLM, in an image of the head."""
+def submits_otherwise(spec: ManifestNode) -> bool:
+    """Whether the container that submits a RayJob has a command, which KubeRay then leaves as it is."""
+    container = _own_submitter(spec)
+    return container is not None and bool(container.get("command").value)
+
+
+def submitter(spec: ManifestNode) -> EngineDraft:
+    """The container that submits a RayJob with the variables that KubeRay sets there, without words."""
+    container = _own_submitter(spec)
+    with spec.reader.separate(are_reported=False):
+        if container is None:
+            draft = EngineDraft(spec)
+            containers = spec.get("rayClusterSpec", "headGroupSpec", "template", "spec", "containers").items()
+            draft.image = containers[0].get("image").text() if containers else None
+        else:
+            draft = read_container(container, spec.get("submitterPodTemplate", "spec"))
+        draft.env.update(SET_IN_SUBMITTER)
+        draft.env["RAY_JOB_SUBMISSION_ID"] = expand(spec.get("jobId").text() or "", draft, spec.get("jobId")) or None
+    for name in SET_IF_AUTHENTICATED:
+        draft.env.setdefault(name, None)
+    draft.words, draft.places, draft.has_command = [], [], True
+    return draft
+
+
+def _own_submitter(spec: ManifestNode) -> ManifestNode | None:
+    """The container of `submitterPodTemplate` that submits a RayJob; None if KubeRay makes one."""
+    return next(iter(spec.get("submitterPodTemplate", "spec", "containers").items()), None)
+
+
+def read_submission(spec: ManifestNode, *, is_started: bool) -> None:
+    """Add an engine if the fields of a RayJob make the shell that submits it start vLLM.
+
+    ``is_started``: whether its entrypoint is an engine already.
+    """
     fields = _expanded_fields(spec)
+    text = spec.get(ENTRYPOINT).value
+    if isinstance(text, str) and not is_started and EXPANDED.search(text) is not None:
+        fields[ENTRYPOINT] = f"-- {text}"
     field = next(iter(fields), None)
-    if field is None:
+    if field is None or submits_otherwise(spec):
         return
-    draft = EngineDraft(spec.get(field))
-    draft.image = None if head is None else head.get("image").text()
+    draft = submitter(spec)
+    draft.node = spec.get(field)
     draft.add(ADDED, *BASH)
     draft.add(field, " ".join(["ray job submit", *fields.values()]))
-    draft.has_command = True
     if draft.starts_vllm(by_image=False):
         draft.doubt(IN_SUBMISSION.format(field))
         draft.finish()

@@ -24,7 +24,15 @@ from policy.intake.manifests.pods import (
     read_pod,
     read_pod_container,
 )
-from policy.intake.manifests.ray_beside import read_address, read_autoscaler, read_submission, submission_doubt
+from policy.intake.manifests.ray_beside import (
+    ENTRYPOINT,
+    read_address,
+    read_autoscaler,
+    read_submission,
+    submission_doubt,
+    submits_otherwise,
+    submitter,
+)
 from policy.intake.manifests.ray_commands import (
     BASH,
     OVERWRITES_COMMAND,
@@ -60,7 +68,6 @@ STARTS_OTHERWISE: Final = (
     f'set the annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
 )
 OPTIONS: Final = "rayStartParams"
-ENTRYPOINT: Final = "entrypoint"
 HTTP_MODE: Final = "HTTPMode"
 """The mode of a RayJob in which the operator sends the command to Ray."""
 SUBMITTING_MODES: Final = (None, "", "K8sJobMode", "SidecarMode")
@@ -137,17 +144,19 @@ def _read_job_spec(document: ManifestNode, spec: ManifestNode, owner: ManifestNo
     cluster = spec.get("rayClusterSpec")
     entrypoint = spec.get("entrypoint")
     text = entrypoint.text()
-    if text:
-        _read_entrypoint(entrypoint, text, spec, owner)
+    is_started = bool(text) and _read_entrypoint(entrypoint, text or "", spec, owner)
     if spec.get("submissionMode").value != HTTP_MODE:
-        read_submission(spec, next(iter(cluster.get("headGroupSpec", "template", "spec", "containers").items()), None))
+        read_submission(spec, is_started=is_started)
     read_pod(spec.get("submitterPodTemplate", "spec"), by_image=False)
     read_ray_containers(cluster, owner)
     ignore_without_engine(document, cluster, count)
 
 
-def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, owner: ManifestNode | None) -> None:
-    """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables."""
+def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, owner: ManifestNode | None) -> bool:
+    """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables.
+
+    The answer is whether it starts vLLM.
+    """
     cluster = spec.get("rayClusterSpec")
     group = next(ray_groups(cluster, owner))
     pod = group.node.get("template", "spec")
@@ -167,7 +176,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
         draft.has_hidden_variables = True
         draft.doubts.append(ELSEWHERE)
     if spec.get("submissionMode").value != HTTP_MODE:
-        if _submits_otherwise(spec):
+        if submits_otherwise(spec):
             draft.doubts.append(SUBMITS_OTHERWISE)
         if why := submission_doubt(spec):
             draft.doubts.append(why)
@@ -179,12 +188,13 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
     doubt = _submission_doubt(spec.get("submissionMode").value, text)
     starts = draft.starts_vllm(by_image=False)
     if not starts and doubt:
-        draft.words = ["sh", "-c", _as_submitted(text)]
+        draft.words = ["sh", "-c", _as_submitted(entrypoint, text, spec)]
         starts = draft.starts_vllm(by_image=False)
     if starts:
         draft.doubts += [*environment.doubts, *([doubt] if doubt else [])]
         before = [] if environment.image is not None else read_effects(draft, start)
         draft.finish([*before, *environment.installed])
+    return starts
 
 
 def _read_first(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> EngineDraft:
@@ -200,12 +210,6 @@ def _read_first(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> 
     return draft
 
 
-def _submits_otherwise(spec: ManifestNode) -> bool:
-    """Whether the container that submits the job has a command, which KubeRay then leaves as it is."""
-    containers = spec.get("submitterPodTemplate", "spec", "containers").items()
-    return any(bool(container.get("command").value) for container in containers[:1])
-
-
 def _submission_doubt(mode: object, text: str) -> str:
     """Why the head may not get the command of a RayJob as it is written; empty if it certainly does."""
     if mode == HTTP_MODE:
@@ -215,13 +219,17 @@ def _submission_doubt(mode: object, text: str) -> str:
     return f"with the `submissionMode` {quoted(mode)} it is not known how Ray gets the command"
 
 
-def _as_submitted(text: str) -> str:
+def _as_submitted(entrypoint: ManifestNode, text: str, spec: ManifestNode) -> str:
     """The script that the head gets from a submitter, as `ray job submit` quotes the words that a shell makes of it."""
+    draft = submitter(spec)
+    filled = expand(text, draft, entrypoint)
+    if filled is None:
+        return text
     try:
-        first = next(iter(shell.split(f"{SUBMITS} {text}", {})), None)
+        found = shell.split(f"{SUBMITS} {filled}", draft.env, has_hidden_variables=draft.has_hidden_variables)
     except ShellSyntaxError:
         return text
-    return text if first is None else subprocess.list2cmdline(first.words[1:])
+    return subprocess.list2cmdline(found[0].words[1:]) if found else text
 
 
 def _ray_containers(cluster: ManifestNode) -> Iterator[ManifestNode]:

@@ -932,3 +932,28 @@ def test_the_generated_command_has_the_values_of_variables() -> None:
     head["template"]["metadata"] = KEEPS
     found, _ = engines(document("RayCluster", cluster({**head, "rayStartParams": {"a": "$(P)"}}, group(image=RAY))))
     assert [each.env["KUBERAY_GEN_RAY_START_CMD"] for each in found] == [f"{READY} --a={STARTS} "]
+
+
+@table(
+    ("fields", "container", "expected"),
+    [
+        ({"metadata": {"a": "$(E)"}}, variable("E", f"$({SERVER})"), ("metadata", RAY)),
+        ({"metadata": {"a": "$(E)"}}, variable("E", "b"), None),
+        ({"entrypoint": "$(E)"}, variable("E", SERVER), ("entrypoint", IMAGE)),
+        ({"entrypoint": "$E"}, variable("E", SERVER), ("entrypoint", IMAGE)),
+        ({"entrypoint": "true $(E)"}, variable("E", f"; {SERVER}"), ("entrypoint", RAY)),
+        ({"entrypoint": "true $(E)"}, variable("E", "a"), None),
+        ({"entrypoint": "true $(E)"}, {**variable("E", f"; {SERVER}"), "command": ["true"]}, None),
+        ({"entrypoint": "true $E; vllm serve $M"}, {}, ("entrypoint", IMAGE)),
+        ({"entrypoint": "$(RAY_JOB_SUBMISSION_ID)", "jobId": "$(E)"}, variable("E", SERVER), ("entrypoint", IMAGE)),
+    ],
+)
+def test_the_script_of_the_submitter_has_its_variables(
+    fields: dict[str, Any], container: dict[str, Any], expected: tuple[str, str] | None
+) -> None:
+    pod = {"submitterPodTemplate": group(image=RAY, **container)["template"]}
+    spec = {"entrypoint": "true", "rayClusterSpec": SILENT, **pod, **fields}
+    found, _ = engines(document("RayJob", spec))
+    shown = [(each.path.rpartition(".")[2], each.image) for each in found]
+    assert shown[:1] == ([] if expected is None else [expected])
+    assert all(each.doubts for each in found)
