@@ -1,6 +1,7 @@
-"""What KubeRay runs beside Ray: the autoscaler, and the container that submits a RayJob.
+"""What KubeRay runs beside Ray: the autoscaler, the history server's collector, and the container that submits.
 
-Read at KubeRay's main branch, August 2026. All run a command of KubeRay's in a shell, with values of the object in it.
+Read at KubeRay's main branch, August 2026. All but the collector run a command of KubeRay's in a shell, with values of
+the object in it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ SET_IN_AUTOSCALER: Final = (
     "KUBERAY_CRD_VER",
 )
 """The variables that KubeRay sets in the autoscaler if `autoscalerOptions` does not."""
+COLLECTOR: Final = "ray-history-collector"
+SET_IN_COLLECTOR: Final = (
+    *("POD_IP", "RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_ROLE", "EVENTS_PORT", "FQ_RAY_IP", "OWNER_KIND"),
+    *("OWNER_NAME", "RAY_DASHBOARD_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH"),
+)
+"""The variables that KubeRay sets in the container for the history server if its options do not."""
 ADDRESS: Final = (("rayStartParams", "port"), ("headService", "metadata", "name"))
 """The fields of the head's group of which KubeRay makes its address."""
 MAX_ADDRESS: Final = 256
@@ -79,6 +86,16 @@ def read_autoscaler(cluster: ManifestNode) -> None:
         draft.words[:0], draft.places[:0], draft.has_command = BASH, [ADDED] * len(BASH), True
     if draft.starts_vllm():
         draft.finish()
+
+
+def read_collector(cluster: ManifestNode) -> None:
+    """Read the container beside Ray that `historyServerOptions` adds to each pod, if it starts vLLM."""
+    options = cluster.get("historyServerOptions", "collectorOptions")
+    if options.is_object():
+        fields = {name: options.value.get(name) for name in ("image", "env", "resources")}
+        draft = read_container(options.with_value({**fields, "name": COLLECTOR}), added=SET_IN_COLLECTOR)
+        if draft.starts_vllm():
+            draft.finish()
 
 
 def read_address(cluster: ManifestNode) -> None:

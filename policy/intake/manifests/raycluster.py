@@ -28,6 +28,7 @@ from policy.intake.manifests.ray_beside import (
     ENTRYPOINT,
     read_address,
     read_autoscaler,
+    read_collector,
     read_submission,
     submission_doubt,
     submits_otherwise,
@@ -266,6 +267,7 @@ def read_ray_containers(cluster: ManifestNode, owner: ManifestNode | None) -> No
                 _read_group(group, is_kept=is_kept)
         read_autoscaler(cluster)
         read_address(cluster)
+        read_collector(cluster)
 
 
 def _read_group(group: RayGroup, *, is_kept: bool) -> None:

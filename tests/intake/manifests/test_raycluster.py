@@ -935,6 +935,23 @@ def test_the_generated_command_has_the_values_of_variables() -> None:
 
 
 @table(
+    ("options", "count"),
+    [
+        ({"image": IMAGE}, 1),
+        ({"image": IMAGE, "env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"}]}, 1),
+        ({"image": "quay.io/kuberay/collector:latest"}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_the_collector_for_the_history_server_is_a_container(options: dict[str, Any] | None, count: int) -> None:
+    spec = {**cluster(group(image=RAY), group(image=RAY)), "historyServerOptions": {"collectorOptions": options}}
+    found, _ = engines(document("RayCluster", spec))
+    assert [each.path for each in found] == ["[0].spec.historyServerOptions.collectorOptions"] * count
+    assert all(each.env.get("VLLM_USE_V2_MODEL_RUNNER") in {None, "1"} for each in found)
+
+
+@table(
     ("fields", "container", "expected"),
     [
         ({"metadata": {"a": "$(E)"}}, variable("E", f"$({SERVER})"), ("metadata", RAY)),
