@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.intake.command.programs import starts_server
 from policy.intake.manifests.pods import read_variable
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ def _field(value: object, name: str) -> Any:
 
 
 def _ray_options(group: ManifestNode) -> str:
-    """The options of a group's `ray start` if they may be more than that, as a shell reads them; else empty."""
+    """The options of a group's `ray start` if they may be more than that, as a shell reads them; else empty.
+
+    They may be if they have a command of vLLM's server: the container's own command may make a function of `ray`.
+    """
     params = _field(group.value, START_PARAMS)
     options = {str(name): str(value) for name, value in params.items()} if isinstance(params, dict) else {}
     options |= _of_resources(_field(group.value, "resources"))
@@ -114,7 +118,7 @@ def _ray_options(group: ManifestNode) -> str:
     first = containers[0] if isinstance(containers, list) and containers else None
     _add_accelerators(options, _field(_field(first, "resources"), "limits"))
     text = "".join(_option(name, value) for name, value in sorted(options.items()))
-    return "" if PLAIN_OPTIONS.fullmatch(text) is not None else text
+    return "" if PLAIN_OPTIONS.fullmatch(text) is not None and not starts_server(text) else text
 
 
 def _option(name: str, value: str) -> str:

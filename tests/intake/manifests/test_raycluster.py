@@ -577,6 +577,7 @@ def test_a_secret_of_the_command_before_ray_is_hidden() -> None:
     ("options", "words"),
     [
         ({"num-cpus": "1; vllm serve org/m"}, ["ulimit -n 65536; ray start --num-cpus=1; vllm serve org/m "]),
+        ({"a": "1 vllm serve org/m"}, ["ulimit -n 65536; ray start --a=1 vllm serve org/m "]),
         *(({"num-cpus": value}, []) for value in ("1", "$MY_IP", "${MY_IP}", "$(MY_IP)", '"{\\"a\\": 1}"', 1)),
     ],
 )
@@ -811,14 +812,17 @@ READY = "ulimit -n 65536; ray start"
         ({"rayStartParams": {f"a; {SERVES[0]} serve org/m --x": "True"}}, {}, " --a; vllm serve org/m --x "),
         ({"rayStartParams": {f"a; {SERVES[0]} serve org/m --x": "false"}}, {}, None),
         ({"rayStartParams": {"log-color": "false", "a": STARTS}}, {}, f" --a={STARTS}  --log-color=false "),
-        ({"rayStartParams": {"resources": ESCAPED}}, {}, None),
+        ({"rayStartParams": {"resources": ESCAPED}}, {}, f" --resources={ESCAPED} "),
         *(
-            ({"rayStartParams": {"resources": ESCAPED}}, {"resources": {"limits": limits}}, None)
+            ({"rayStartParams": {"resources": ESCAPED}}, {"resources": {"limits": limits}}, f" --resources={ESCAPED} ")
             for limits in NO_ACCELERATOR
         ),
         *(
-            ({"rayStartParams": {"resources": ESCAPED.replace(" 1}", f" {value}}}")}}, TPU, None)
-            for value in ("true", "[]", "NaN", "1e999", '1, "TPU": 1', "1" * 5000)
+            ({"rayStartParams": {"resources": other}}, TPU, f" --resources={other} ")
+            for other in (
+                ESCAPED.replace(" 1}", f" {value}}}")
+                for value in ("true", "[]", "NaN", "1e999", '1, "TPU": 1', "1" * 5000)
+            )
         ),
         ({"resources": {f"{ENDS_QUOTE}gpu": "1"}}, {}, None),
         ({"resources": {"a": "1", "b; c": "1"}, "labels": {"ray.io/a": "b"}}, {}, ""),
@@ -906,7 +910,7 @@ NAMESPACE = {"metadata": {"name": "c", "annotations": {"ray.io/external-storage-
             {},
             False,
         ),
-        ("REDIS_PASSWORD", {}, {}, {"redis-password": SERVER}, False),
+        ("REDIS_PASSWORD", {}, {}, {"redis-password": SERVER}, True),
         ("RAY_external_storage_namespace", {}, NAMESPACE, {}, False),
     ],
 )
@@ -921,7 +925,9 @@ def test_the_head_has_the_variables_of_its_storage(
     spec = {**cluster(head, group(image=RAY)), **({} if options is None else {STORAGE: options})}
     for kind, fields in (("RayCluster", spec), ("RayService", {"rayClusterConfig": spec})):
         found, _ = engines({**document(kind, fields), **whole})
-        assert [each.words[-1] for each in found] == ([f" $({name})  && {READY}"] if starts else [])
+        started = "".join(f" --{option}={value} " for option, value in params.items())
+        assert [each.words[-1] for each in found] == ([f" $({name})  && {READY}{started}"] if starts else [])
+        assert [each.env[name] for each in found] == [None if options == {} else SERVER] * starts
     given = {**head, **group(image=RAY, command=[f"$({name})"], **variable("RAY_external_storage_namespace", "true"))}
     found, _ = engines({**document("RayCluster", {**spec, "headGroupSpec": given}), **whole})
     assert len(found) == (starts and name != "RAY_external_storage_namespace")
@@ -974,3 +980,16 @@ def test_the_script_of_the_submitter_has_its_variables(
     shown = [(each.path.rpartition(".")[2], each.image) for each in found]
     assert shown[:1] == ([] if expected is None else [expected])
     assert all(each.doubts for each in found)
+
+
+@table(
+    "command", ['ray() { until [ "$1" = vllm ]; do shift; done; "$@"; }; true', "hash -p /usr/bin/env ray", "eval '"]
+)
+def test_the_options_of_ray_may_be_the_command_of_another_ray(command: str) -> None:
+    head = {**group(image=RAY, command=[command]), "rayStartParams": {"zz": "1 vllm serve org/m"}}
+    found, _ = engines(document("RayCluster", cluster(head, group(image=RAY))))
+    assert [(each.words[-1], bool(each.doubts)) for each in found] == [
+        (f" {command}  && {READY} --zz=1 vllm serve org/m ", True)
+    ]
+    head["rayStartParams"] = {"zz": "1"}
+    assert engines(document("RayCluster", cluster(head, group(image=RAY))))[0] == []
