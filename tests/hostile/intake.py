@@ -566,6 +566,7 @@ def _engines(size: int, most: int = 1024, **members: Any) -> list[dict[str, Any]
 
 
 ENGINES: Final = 20
+FIELD: Final = "{{ .ObjectMeta.Name }}"
 """The number of engines that share a growing text.
 
 If both grew, the work would be their product, up to the limit of what one manifest may copy.
@@ -622,6 +623,12 @@ def _merged_variables(size: int) -> bytes:
     base = _custom("ServingRuntime", {"containers": [container]}, metadata={"name": "r"})
     model = {"runtime": "r", "env": predictor[::-1]}
     return manifest([base, _custom("InferenceService", {"predictor": {"model": model}})])
+
+
+def _rendered(labels: dict[str, str]) -> dict[str, Any]:
+    """A service of KServe that is rendered with templates in its labels."""
+    main = {"name": "main", **engine(command=["vllm", "serve", NAME])}
+    return _custom("LLMInferenceService", {"labels": labels, "template": {"containers": [main]}})
 
 
 def _presets(options: list[str], engines: int = 1) -> bytes:
@@ -1096,6 +1103,16 @@ MANIFESTS: Final[dict[str, Family]] = {
             },
         )
     ),
+    "templates of an LLMInferenceService": lambda size: manifest(
+        _rendered({f"a{n}": FIELD for n in range(size // 30)})
+    ),
+    "a template of an LLMInferenceService": lambda size: manifest(
+        _rendered({"a": repeated("{{ if and .Name (not `x`) }}{{ .Name }}{{ end }}", size)})
+    ),
+    "a long action of an LLMInferenceService": lambda size: manifest(
+        _rendered({"a": "{{ or" + repeated(" .Name", size) + " }}"})
+    ),
+    "open actions of an LLMInferenceService": lambda size: manifest(_rendered({"a": repeated("{{ (", size)})),
     "adapters": lambda size: manifest(
         _custom(
             "LLMInferenceService",

@@ -32,6 +32,7 @@ from policy.intake.manifests.mounts import absolute
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
+from policy.intake.manifests.template_fields import References, doubted, template_doubt
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
@@ -99,12 +100,18 @@ FORMAT_FIELDS: Final = (
 LATER_FIELDS: Final = frozenset({"huggingface", "onnx", "triton"})
 LATER_PROTOCOL: Final = "v2"
 """The protocol that KServe sets in these fields if they state none."""
+SERVER_CONTAINER: Final = "kserve-container"
+TRANSFORMER: Final = "transformer-container"
+NOT_RENDERED: Final = frozenset(
+    {"modelFormat", "runtime", "runtimeVersion", "protocolVersion", "storage", "storageUri", "confidential"}
+)
+"""The fields of a predictor's model that are not those of its container, which KServe renders."""
 
 
 def runtime_container(document: ManifestNode) -> ManifestNode | None:
     """The container of a runtime into which KServe merges a predictor's model."""
     return next(
-        (item for item in pod_containers(document.get("spec")) if item.get("name").value == "kserve-container"), None
+        (item for item in pod_containers(document.get("spec")) if item.get("name").value == SERVER_CONTAINER), None
     )
 
 
@@ -115,14 +122,16 @@ def read_runtime(document: ManifestNode) -> None:
     """
     workers = document.get("spec", "workerSpec")
     added = dict.fromkeys((PIPELINE, TENSOR, *NODE_VARIABLES)) if workers.is_object() else {}
-    for pod in (document.get("spec"), workers):
-        for container in pod_containers(pod):
-            draft = read_container(container, pod)
-            draft.env.update(added)
-            is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
-            if not is_server and draft.starts_vllm():
-                draft.finish()
-        read_passing_containers(pod)
+    rendered = [item for name in (SERVER_CONTAINER, TRANSFORMER) for item in _named(document.get("spec"), name)]
+    with doubted(document.reader, lambda: template_doubt(rendered, References())):
+        for pod in (document.get("spec"), workers):
+            for container in pod_containers(pod):
+                draft = read_container(container, pod)
+                draft.env.update(added)
+                is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
+                if not is_server and draft.starts_vllm():
+                    draft.finish()
+            read_passing_containers(pod)
 
 
 def read_inference_service(document: ManifestNode) -> None:
@@ -130,16 +139,39 @@ def read_inference_service(document: ManifestNode) -> None:
 
     If there is a model, a worker without a command gets the runtime's.
     """
-    for part in ("predictor", "transformer", "explainer"):
-        component = document.get("spec", part)
-        with unread_fields(("KServe component", component)):
-            read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
-    with unread_fields(("KServe component", document.get("spec", "predictor"))):
-        _read_predictor(document)
+    rendered: list[ManifestNode] = []
+    with doubted(document.reader, lambda: template_doubt(rendered, References(document.get("metadata").value))):
+        for part in ("predictor", "transformer", "explainer"):
+            component = document.get("spec", part)
+            with unread_fields(("KServe component", component)):
+                read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
+        with unread_fields(("KServe component", document.get("spec", "predictor"))):
+            _read_predictor(document, rendered)
 
 
-def _read_predictor(document: ManifestNode) -> None:
-    """Read the predictor's model and its workers."""
+def _named(pod: ManifestNode, name: str) -> list[ManifestNode]:
+    """The containers of a pod with a name."""
+    return [
+        item
+        for item in pod.get("containers").items()
+        if isinstance(item.value, dict) and item.value.get("name") == name
+    ]
+
+
+def _add_rendered(
+    rendered: list[ManifestNode], predictor: ManifestNode, model: ManifestNode, runtime: ServingRuntime | None
+) -> None:
+    """Add what KServe renders of a predictor with a model: its container and a transformer's, and the runtime's."""
+    container = {name: value for name, value in model.value.items() if name not in NOT_RENDERED}
+    rendered += [model.with_value(container), *_named(predictor, TRANSFORMER)]
+    if runtime is not None:
+        others = _named(runtime.spec, TRANSFORMER)
+        if model.reader.may_copy_values(model, *(other.value for other in others)):
+            rendered += [runtime.container, *others]
+
+
+def _read_predictor(document: ManifestNode, rendered: list[ManifestNode]) -> None:
+    """Read the predictor's model and its workers, and add what KServe renders of it."""
     model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
     mounts = dict.fromkeys(STORED_IN, _storage_mounts(document.get("spec", "predictor")))
     has_workers = workers.is_object()
@@ -150,6 +182,7 @@ def _read_predictor(document: ManifestNode) -> None:
     added = _worker_variables(workers, runtime) if has_workers else {}
     read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
     if wanted is not None:
+        _add_rendered(rendered, document.get("spec", "predictor"), model, runtime)
         with unread_fields(("KServe model", model)):
             _read_model(document, model, wanted, runtime, added)
         return
@@ -158,8 +191,10 @@ def _read_predictor(document: ManifestNode) -> None:
         if model.is_object():
             protocol = LATER_PROTOCOL if name in LATER_FIELDS else None
             wanted = wanted_runtime(model, name, protocol, has_workers=has_workers)
+            runtime = runtime_of(model.reader, wanted)
+            _add_rendered(rendered, document.get("spec", "predictor"), model, runtime)
             with unread_fields(("KServe model", model)):
-                _read_model(document, model, wanted, runtime_of(model.reader, wanted), added)
+                _read_model(document, model, wanted, runtime, added)
 
 
 def _storage_mounts(component: ManifestNode) -> list[str]:

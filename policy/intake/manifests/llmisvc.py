@@ -25,6 +25,7 @@ from policy.intake.manifests.kserve import ADDED
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers
 from policy.intake.manifests.storage import mount
+from policy.intake.manifests.template_fields import References, doubted, template_doubt
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import enumerated, quoted
 
@@ -76,22 +77,24 @@ def read_llm_inference_service(document: ManifestNode) -> None:
     """
     service = MergedService(document)
     spec, own = service.spec, service.own
-    with _unread_fields(spec):
-        _read_workload(_Workload(spec, own, spec, service.context, service))
-        if spec.get("prefill").is_object():
-            prefill = own.get("prefill") if own.get("prefill").is_object() else own.with_value({})
-            _read_workload(_Workload(spec.get("prefill"), prefill, spec, service.context, service))
-    _read_others(spec.get("router", "scheduler"), service.context, service)
+    with doubted(document.reader, service.field_doubt):
+        with _unread_fields(spec):
+            _read_workload(_Workload(spec, own, spec, service.context, service))
+            if spec.get("prefill").is_object():
+                prefill = own.get("prefill") if own.get("prefill").is_object() else own.with_value({})
+                _read_workload(_Workload(spec.get("prefill"), prefill, spec, service.context, service))
+        _read_others(spec.get("router", "scheduler"), service.context, service)
 
 
 def read_llm_inference_service_config(document: ManifestNode) -> None:
     """Read the engines of a configuration by itself: its own containers, without the values of a service."""
     spec, context = document.get("spec"), context_of(document)
-    with _unread_fields(spec):
-        _read_workload(_Workload(spec, spec, spec, context, None))
-        if spec.get("prefill").is_object():
-            _read_workload(_Workload(spec.get("prefill"), spec.get("prefill"), spec, context, None))
-    _read_others(spec.get("router", "scheduler"), context, None)
+    with doubted(document.reader, lambda: template_doubt([spec], References())):
+        with _unread_fields(spec):
+            _read_workload(_Workload(spec, spec, spec, context, None))
+            if spec.get("prefill").is_object():
+                _read_workload(_Workload(spec.get("prefill"), spec.get("prefill"), spec, context, None))
+        _read_others(spec.get("router", "scheduler"), context, None)
 
 
 def _unread_fields(spec: ManifestNode) -> AbstractContextManager[None]:
@@ -128,7 +131,7 @@ def _read_other(
     other = read_container(container, pod)
     if other.starts_vllm():
         for note in notes:
-            other.note(note)
+            other.doubt(note)
         if service is not None and (service.missing or service.uncertain):
             _note_configurations(other, service)
         other.finish()
@@ -164,7 +167,7 @@ def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spre
     if part.service is None and not (draft.has_command or draft.words or draft.image):
         return
     for note in notes:
-        draft.note(note)
+        draft.doubt(note)
     user = draft.words, draft.places
     if not draft.has_command and (is_spread or not with_workers):
         draft.words, draft.places, draft.has_command = [], [], True

@@ -15,6 +15,7 @@ from policy.intake.manifests.go_template import UNKNOWN, TemplateContext, Templa
 from policy.intake.manifests.quantities import round_up
 from policy.intake.manifests.reading import ManifestNode
 from policy.intake.manifests.strategic_merge import merged
+from policy.intake.manifests.template_fields import References, template_doubt, written_doubt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,8 @@ class MergedService:
         self.names: list[str] = []
         self.missing: list[str] = []
         self.uncertain: list[str] = []
+        self._metadata = document.get("metadata")
+        self._configs: list[ManifestNode] = []
         found: list[Any] = []
         for item in self.own.get("baseRefs").items():
             name = item.get("name").text()
@@ -71,8 +74,16 @@ class MergedService:
 
     def _add(self, name: str, config: LLMConfig) -> None:
         self.names.append(name)
+        self._configs.append(config.spec)
         if not config.is_certain:
             self.uncertain.append(name)
+
+    def field_doubt(self) -> str:
+        """The doubt about a text by which rendering the service may change its fields; empty if there is none."""
+        references = References(self._metadata.value, self.own.value)
+        return template_doubt([self._metadata, self.own, *self._configs], references) or written_doubt(
+            [self.own, *self._configs]
+        )
 
     @staticmethod
     def _over(base: Any, others: Sequence[Any]) -> Any:

@@ -10,6 +10,7 @@ becomes the runner.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policy.intake.manifests import images
@@ -19,6 +20,7 @@ from policy.intake.manifests.pods import pod_containers, read_container, read_pa
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import HUB
 from policy.intake.manifests.strategic_merge import merged
+from policy.intake.manifests.template_fields import References, doubted, template_doubt
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
@@ -51,7 +53,7 @@ NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 def read_runtime(document: ManifestNode) -> None:
     """Read the containers of a runtime that start vLLM; the path of the model is that of a service."""
     spec = document.get("spec")
-    settings = _Settings(spec, None, "", {}, "", [])
+    settings = _Settings(spec, None, "", {}, "", [], References())
     for name in (*(field for _, field in PARTS), "routerConfig"):
         _read_part(spec.get(name), settings)
     for pod in (spec, spec.get("workers")):
@@ -74,6 +76,7 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
     runtime = None if reference is None else _runtime(spec, reference)
     problem = DISABLED if runtime is not None and runtime.get("spec", "disabled").value is True else ""
     model, path, models = _model(spec)
+    references = References(None if spec.parent is None else spec.parent.get("metadata").value)
     doubts = _runtime_doubts(spec, reference, runtime)
     for name, field in PARTS:
         own = spec.get(name)
@@ -92,10 +95,10 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
             read_passing_containers(own)
         else:
             settings = _Settings(
-                None if runtime is None else runtime.get("spec"), path, model, models, problem, of_part
+                None if runtime is None else runtime.get("spec"), path, model, models, problem, of_part, references
             )
             _read_part(part, settings, None if migrated is None else _runner_of(migrated))
-    settings = _Settings(None, path, model, models, problem, [])
+    settings = _Settings(None, path, model, models, problem, [], references)
     _read_part(spec.get("router"), settings)
     if predictor is not None:
         _read_part(predictor.get("workerSpec"), settings)
@@ -177,7 +180,8 @@ class _Settings(NamedTuple):
     """What a service, or a runtime by itself, gives to its parts.
 
     ``runtime`` is the spec of the runtime, ``path`` that of the model, whose name is ``model``; ``models`` has its name
-    on the hub by the path. ``problem`` says why OME starts nothing, ``doubts`` what is not certain.
+    on the hub by the path. ``problem`` says why OME starts nothing, ``doubts`` what is not certain. Templates may refer
+    to ``references``.
     """
 
     runtime: ManifestNode | None
@@ -186,6 +190,7 @@ class _Settings(NamedTuple):
     models: dict[str, str]
     problem: str
     doubts: list[str]
+    references: References
 
 
 def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | None = None) -> None:
@@ -201,7 +206,11 @@ def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | 
     for pod in (leader, worker) if is_spread else (part,):
         runner = pod.get("runner")
         containers = [*([runner] if runner.is_object() else []), *pod_containers(pod)]
-        with unread_fields(("OME part", part), *([("OME part", pod)] if is_spread else [])):
+        rendered = _rendered(runner, pod)
+        with (
+            doubted(part.reader, partial(template_doubt, rendered, settings.references)),
+            unread_fields(("OME part", part), *([("OME part", pod)] if is_spread else [])),
+        ):
             for container in containers:
                 draft = read_container(container, pod)
                 if container is runner:
@@ -217,6 +226,15 @@ def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | 
                     draft.doubts += settings.doubts
                     draft.finish()
         read_passing_containers(pod)
+
+
+def _rendered(runner: ManifestNode, pod: ManifestNode) -> list[ManifestNode]:
+    """The containers of a pod that OME merges into the one that it renders: the runner, or else the first one."""
+    containers = pod.get("containers").items()
+    if not isinstance(runner.value, dict):
+        return containers[:1]
+    name = runner.value.get("name")
+    return [runner, *(item for item in containers if isinstance(item.value, dict) and item.value.get("name") == name)]
 
 
 def _add_values(draft: EngineDraft, path: str | None, gpus: int) -> None:
