@@ -422,6 +422,27 @@ def test_a_hidden_engine_is_undecided_in_any_image(
         assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
 
 
+UNREACHED: list[tuple[str, str]] = [
+    ("false && SERVE b; SERVE", "warned"),
+    ("if false; then V=0 SERVE; fi; SERVE", "warned"),
+    ("if true; then SERVE; else SERVE b; fi", "warned"),
+    ("exec SERVE; exec SERVE b", "warned"),
+    ("bash -c 'false && SERVE b; exec SERVE'", "warned"),
+    ("false && SERVE; SERVE", "allowed"),
+    ("exec SERVE; exit 1", "allowed"),
+]
+"""Scripts with a server that never runs; one with different arguments or variables is in doubt in a review."""
+
+
+@pytest.mark.parametrize(("script", "result"), UNREACHED)
+def test_a_review_does_not_rely_on_a_server_that_should_not_run(
+    ask: Callable[..., tuple[str, Document]], script: str, result: str
+) -> None:
+    text = script.replace("SERVE b", f"vllm serve {QWEN} --seed 1").replace("SERVE", f"vllm serve {QWEN}")
+    container = {"command": ["bash", "-c", text], "image": "vllm/vllm-openai:v0.23.0"}
+    assert ask(pod(container), STRICT)[0] == result
+
+
 VARIABLE_COMMANDS: list[Document] = [
     {"command": ["flock", "/tmp/l", "-c", "$X"]},
     {"command": ["python3", "-m", "timeit", "import os; os.system(os.environ['X'])"]},

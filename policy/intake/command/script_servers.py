@@ -40,6 +40,16 @@ def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:
     return found is None or (isinstance(found, UnreadableCommand) and not found.names_vllm)
 
 
+def _other_name(command: Command, program: str, copied: str | None) -> str:
+    """Why a command may start vLLM's server under another name, or give it one; empty if it does not.
+
+    ``copied`` is the program that may have copied `vllm`, if there is one.
+    """
+    if command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
+        return f"{quoted(program)} writes vLLM's server into a file, which may be run"
+    return f"{quoted(copied)} may give `vllm` another name" if copied is not None and "serve" in command.words else ""
+
+
 def _entered(command: Command, env: Variables) -> str:
     """The folder that `cd` enters: the home without one, and one that is not known if `CDPATH` may name others."""
     named = [word for word in command.words[1:] if word not in CD_OPTIONS]
@@ -103,6 +113,7 @@ def server_in_script(
     """
     runs: list[tuple[ServerCommand, int | None]] = []
     doubts: list[str] = []
+    never: list[tuple[ServerCommand, str]] = []
     unread: UnreadableCommand | None = None
     copied: str | None = None
     before = _CommandsBefore(ScriptInstallations(InstallVariables(env)))
@@ -110,16 +121,12 @@ def server_in_script(
     inner = context.inner()
     for at, command in enumerate(commands):
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
-        if command.unreached:
-            if isinstance(found, ServerCommand) and unread is None:
-                unread = UnreadableCommand(command.unreached, place, names_vllm=True, remedy=STARTS_NOTHING)
+        if command.unreached and isinstance(found, ServerCommand):
+            never.append((found, command.unreached))
             continue
         program = command.words[0].rpartition("/")[2]
-        if command.writes and _is_other(found) and STARTS_VLLM.search(" ".join(command.words)) is not None:
-            why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
+        if _is_other(found) and (why := _other_name(command, program, copied)):
             found = UnreadableCommand(why, place, names_vllm=True)
-        elif copied is not None and _is_other(found) and "serve" in command.words:
-            found = UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
         elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program
         if isinstance(found, ServerCommand):
@@ -146,7 +153,7 @@ def server_in_script(
         before.unread.append(command)
     runs = _counted(runs, context.job)
     if not runs:
-        return unread
+        return _unreached(never, unread, place)
     first, number = runs[0]
     context.budget.copy(len(first.env))
     installation = first.installation
@@ -154,8 +161,19 @@ def server_in_script(
         before.read(is_after=context.job is not None)
         is_later = installations.number > number
         installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
-    first = replace(first, set_at=dict.fromkeys(first.env, place), installation=installation)
+    unreached = next((why for found, why in never if _invocation(found) != _invocation(first)), first.unreached)
+    set_at = dict.fromkeys(first.env, place)
+    first = replace(first, set_at=set_at, installation=installation, unreached=unreached)
     return _with_doubts(first, [found for found, _ in runs], [*(before.triton or []), *doubts[:1]], unread)
+
+
+def _unreached(
+    never: list[tuple[ServerCommand, str]], unread: UnreadableCommand | None, place: str
+) -> UnreadableCommand | None:
+    """The result of a script of which no server runs: why the first one does not, unless a command may start one."""
+    if not never or (unread is not None and unread.names_vllm):
+        return unread
+    return UnreadableCommand(never[0][1], place, names_vllm=True, remedy=STARTS_NOTHING)
 
 
 def _is_certain(commands: list[Command], server: Command) -> bool:
@@ -164,7 +182,13 @@ def _is_certain(commands: list[Command], server: Command) -> bool:
     It has under `set -e`, in `COMMAND && … && SERVER`, and in `COMMAND || exit`.
     """
     command, after = commands[0], commands[-1]
-    if command.is_masked or command.is_background or command.joiner == "||" or command.depth != after.depth:
+    if (
+        command.unreached
+        or command.is_masked
+        or command.is_background
+        or command.joiner == "||"
+        or command.depth != after.depth
+    ):
         return False
     if command.is_required:
         return True

@@ -51,7 +51,8 @@ class ServerCommand(Struct, frozen=True, gc=False):
     as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
     worker gets the arguments, and passes them on to vLLM. ``environment`` identifies the environment of Python that its
     scripts activate, empty if they activate none. ``set_at`` has the place of the word that sets or clears each
-    variable. ``module`` is the module of vLLM that `python -m` starts, if it is started so.
+    variable. ``module`` is the module of vLLM that `python -m` starts, if it is started so. ``unreached`` says why
+    another server of its script, with different arguments or variables, never runs; empty if there is none.
     """
 
     words: list[str]
@@ -67,6 +68,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     environment: object = ""
     set_at: dict[str, str] = {}
     module: str = ""
+    unreached: str = ""
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):

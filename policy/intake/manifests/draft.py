@@ -66,6 +66,7 @@ OTHER_ENTRY_POINT: Final = (
     "the image's entry point, which is not known, has vLLM's server among its arguments and may start it; write "
     "`vllm serve MODEL …` as the command"
 )
+OTHER_SERVER: Final = "the script has another server with different arguments or variables, which should not run: {}"
 EVALUATING_ENTRY_POINT: Final = (
     "a variable has a command of vLLM's server, and the image's entry point, which is not known, may run it; write "
     "`vllm serve MODEL …` as the command"
@@ -277,6 +278,8 @@ class EngineDraft:
                 return False
         is_any_doubted = is_known and self.has_command and self.node.reader.is_under_review
         found = self._find_server(doubts_programs=is_any_doubted)
+        if isinstance(found, ServerCommand) and found.unreached and self.node.reader.is_under_review:
+            self.doubts.append(OTHER_SERVER.format(found.unreached))
         if not isinstance(found, UnreadableCommand):
             return found is not None
         is_no_model = self.has_command and begins_with_model(self.expanded())  # without a command it would be one
