@@ -46,7 +46,7 @@ LINKS: Final = re.compile(r"/(?:s?bin|lib(?:32|64|x32)?)(?=/|$)")
 """Matches a folder that is a link to the one in `/usr`, in the images of all distributions that vLLM's come from."""
 PROGRAM: Final = re.compile(r"(?:vllm|python|pypy)[\w.-]{0,64}", re.ASCII)
 PACKAGE_FOLDERS: Final = re.compile(
-    r"/(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]*)(?:/|$)|/(?:(?:site|user)customize\.py|pyvenv\.cfg)$"
+    r"/(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]*(?:zip)?)(?:/|$)|/(?:(?:site|user)customize\.py|pyvenv\.cfg)$"
 )
 """Matches a path at or below a folder of Python libraries, or a file that Python reads at its start."""
 

@@ -60,6 +60,7 @@ def mount_warning(path: str) -> list[str]:
         *("/usr/local/bin/vllm", "/usr/bin", "/usr/bin/python3", "/usr/local", "/usr", "/bin", "/", "/root"),
         *("/usr/local/lib/python3.12/dist-packages", "/usr/local/lib/python3.12/dist-packages/vllm/x.py"),
         *("/opt/venv/lib/python3.12/site-packages", "/opt/venv", "/opt", "/x/lib/python3.12", "/x/site-packages/torch"),
+        *("/usr/lib/python312.zip", "/x/lib/python313.zip"),
         *("/etc/ld.so.cache", "/etc/ld.so.conf.d", "/usr/lib/x86_64-linux-gnu", "/usr/lib64/libc.so.6", "/etc"),
         *(
             "/usr/lib/aarch64-linux-gnu/libpython3.12.so.1.0",
