@@ -407,6 +407,10 @@ HIDDEN_ENGINES: list[list[str]] = [
     ["bash", "-c", f"bash <<<'vllm serve {QWEN}'"],
     ["bash", "-c", f"source <(echo 'vllm serve {QWEN}')"],
     ["bash", "-c", f"echo vllm serve {QWEN} | xargs -I{{}} sh -c '{{}}'"],
+    ["bash", "-c", f"sh -c$FOO 'vllm serve {QWEN} --enable-dbo'"],
+    ["bash", "-c", f"exec sh -${{FOO}}c 'vllm serve {QWEN}'"],
+    ["bash", "-c", f"python3 -${{A}}m vllm.entrypoints.openai.api_server --model {QWEN}"],
+    ["bash", "-c", f"env -$A vllm serve {QWEN}"],
     ["vllm", "chat", "vllm", "serve", QWEN],
     ["-c", f"vllm serve {QWEN}"],
 ]
@@ -496,6 +500,18 @@ def test_an_engine_behind_a_program_that_may_change_its_variables_is_decided_wit
         result, response = ask(pod({"command": words, "image": "registry/other:1", "env": environment}), STRICT)
         assert (result, response["auditAnnotations"]) == ("warned", {"runner": f"{POD}=v1"})
         assert {f"{POD}: {changes}", f"{POD}: {ELSEWHERE}"} <= set(response["warnings"])
+
+
+@pytest.mark.parametrize("name", ["$(A)=0", f"$(A){VARIABLE}=0", f"{VARIABLE}$(A)=0", "-u$(A)", "--unset=$(A)"])
+def test_an_engine_with_a_variable_of_an_unknown_name_is_decided_with_a_warning(
+    ask: Callable[..., tuple[str, Document]], name: str
+) -> None:
+    of_secret = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    environment = [of_secret, {"name": VARIABLE, "value": "1"}]
+    result, response = ask(pod({"command": ["env", name, "vllm", "serve", QWEN], "env": environment}), STRICT)
+    changes = f"`{name}` is not known, so `env` may set or remove any variable; variables are not certain"
+    assert (result, response["auditAnnotations"]) == ("warned", {"runner": f"{POD}=v2"})
+    assert {f"{POD}: {changes}", f"{POD}: {ELSEWHERE}"} <= set(response["warnings"])
 
 
 @pytest.mark.parametrize("default", ["-0", ":-0"])

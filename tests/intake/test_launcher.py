@@ -469,6 +469,38 @@ def test_programs_that_may_change_the_environment_make_variables_doubtful(before
     assert variable_of([*before.split(), "env", f"{V2}=1", "vllm", "serve", "m"], {}) == ("1", True, True)
 
 
+UNKNOWN_NAMES: Final = [
+    *("$(X)=0", "$(X)A=0", "A$(X)=0", "A.$(X)=0", "B=c $(X)=0", "-- $(X)=0", "-u $(X)", "-u$(X)", "-iu$(X)"),
+    *("--unset=$(X)", "--unset $(X)", "--un $(X)", "${A}A=0"),
+]
+"""Words of `env` that may set or remove any variable."""
+
+
+@pytest.mark.parametrize("names", UNKNOWN_NAMES)
+def test_env_with_a_name_that_is_not_known_makes_variables_doubtful(names: str) -> None:
+    words = ["env", *names.split()]
+    known = {**SET, "X": None}
+    assert variable_of([*words, "vllm", "serve", "m"], known) == (None, True, True)
+    assert variable_of(["nohup", *words, "vllm", "serve", "m"], known) == (None, True, True)
+    assert variable_of([*words, "sh", "-c", "vllm serve m"], known) == (None, True, True)
+    assert variable_of([*words, "env", f"{V2}=1", "vllm", "serve", "m"], known) == ("1", True, True)
+
+
+@pytest.mark.parametrize("names", UNKNOWN_NAMES[:-1])
+def test_env_with_a_name_that_a_shell_makes_has_that_doubt(names: str) -> None:
+    known = names.replace("$(X)", '"$(x)"')
+    assert variable_of(["bash", "-c", f"env {known} vllm serve m"], SET) == (None, True, True)
+    known = names.replace("$(X)", "${X}")
+    assert variable_of(["env", "-S", f"env {known} vllm serve m"], SET) == (None, True, True)
+
+
+@pytest.mark.parametrize(
+    "words", ["A=$(X)", "A=${X}", "-C$(X)", "-C $(X)", "--chdir=$(X)", "-a $(X)", "-va$(X)", "--block-signal=$(X)"]
+)
+def test_env_with_a_value_that_is_not_known_leaves_the_other_variables(words: str) -> None:
+    assert variable_of(["env", *words.split(), "vllm", "serve", "m"], {**SET, "X": None}) == ("0", False, False)
+
+
 def test_the_variable_of_uv_that_names_a_file_of_variables_makes_them_doubtful() -> None:
     words = ["uv", "run", "vllm", "serve", "m"]
     assert variable_of(words, {**SET, "UV_ENV_FILE": ".env"}) == (None, True, True)
@@ -770,6 +802,25 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["python3", "/app/server.py"], "the file `/app/server.py` is a Python program that is not read", 1, False),
     (["bash", "run.sh"], "the file `run.sh` is a script that is not read", 1, False),
     (["bash", "$(HIDDEN)"], "the value of `$(HIDDEN)`, which names a script, is not known", 1, False),
+    *(
+        (words, f"the option `{words[at]}` of `{words[0]}` is not known", at, is_named)
+        for words, at, is_named in (
+            (["sh", "-c$(HIDDEN)", "vllm serve m"], 1, True),
+            (["sh", "-$(HIDDEN)c", "sleep 1"], 1, False),
+            (["bash", "-e", "+$(HIDDEN)", "-c", "vllm serve m"], 2, True),
+            (["bash", "-c", "--$(HIDDEN)", "vllm serve m"], 2, True),
+            (["sh", "-n$(HIDDEN)", "-c", "vllm serve m"], 1, True),
+            (["python3", "-$(HIDDEN)m", SERVER, "--model", "m"], 1, True),
+            (["python3", "-u", "-$(HIDDEN)", "-m", SERVER], 2, True),
+            (["python3", "--$(HIDDEN)", "-m", "http.server"], 1, False),
+            (["env", "-$(HIDDEN)", "vllm", "serve", "m"], 1, True),
+            (["env", "-i$(HIDDEN)u", "A", "vllm", "serve", "m"], 1, True),
+            (["env", "--$(HIDDEN)", "sleep", "1"], 1, False),
+        )
+    ),
+    (["sh", "-c", "xargs -$A echo vllm serve m"], "the option `-$A` of `xargs` is not known", 2, True),
+    (["sh", "-c", "xargs --$A=x echo"], "the option `--$A=x` of `xargs` is not known", 2, False),
+    (["nohup", "sh", "-c$(HIDDEN)", "vllm serve m"], "the option `-c$(HIDDEN)` of `sh` is not known", 2, True),
     *(
         ([name, "-c", "/x"], f"`{name}` starts what a file lists, which is not read", 0, False)
         for name in ("supervisord", "s6-svscan", "runsvdir", "honcho", "make", "just", "npm")

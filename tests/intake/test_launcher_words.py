@@ -279,7 +279,7 @@ def test_a_value_or_operand_that_is_not_known_is_no_doubt(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["exec $A", "numactl $A", "uv $A run", "timeout 5 $A", "numactl -l$A", "nohup {a,b}"]
+    "command", ["exec $A", "numactl $A", "uv $A run", "timeout 5 $A", "numactl -l$A", "nohup {a,b}", "rocprofv3 $A --"]
 )
 def test_a_word_that_may_be_an_option_or_a_program_is_a_doubt(command: str) -> None:
     assert_doubtful(["sh", "-c", f"{command} vllm serve m"])

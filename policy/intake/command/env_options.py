@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import ShellSyntaxError
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import PLACEHOLDER, Unknown, is_uncertain, is_unknown_option
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ASSIGNMENT: Final = re.compile(r"([^=-][^=]*)=")
 """Matches the name of a variable, which may contain any character except `=`."""
+KNOWN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+=")
+"""Matches a name that is certain in a word that is not: nothing in it is to be replaced."""
 SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
 """The short options that take a value, with their long names."""
 IGNORE: Final = "--ignore-environment"
@@ -50,6 +52,8 @@ class EnvWords:
 
     ``refusal`` says why `env` certainly does not start the command; it is empty if it may. ``folder`` is the last
     working folder that it changes to; empty if it changes to none. ``has_path``: whether the command gets a `PATH`.
+    ``unknown`` is the first word that may set or remove any variable, and ``unknown_option`` one that may be any other
+    option, so that the next position is not known; empty if there is none.
     """
 
     def __init__(self, words: list[str], places: list[str], at: int, *, has_path: bool = True) -> None:
@@ -60,6 +64,8 @@ class EnvWords:
         self.refusal = ""
         self.folder = ""
         self.has_path = has_path
+        self.unknown = ""
+        self.unknown_option = ""
 
     def read(
         self,
@@ -80,37 +86,68 @@ class EnvWords:
             word = self.words[self.at]
             assignment = ASSIGNMENT.match(word)
             if assignment is not None:
-                own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+                if _has_known_name(word, assignment):
+                    own[assignment.group(1)] = None if is_uncertain(word) else word[assignment.end() :]
+                    set_at[assignment.group(1)] = self.places[self.at]
+                else:
+                    self._forget(word, own, env, set_at, budget)
                 budget.note_value(assignment.group(1), word[assignment.end() :])
-                set_at[assignment.group(1)] = self.places[self.at]
                 self.has_path = bool(word[assignment.end() :]) if assignment.group(1) == PATH else self.has_path
                 self.at += 1
                 has_options = False
                 continue
+            if is_unknown_option(word, SHORT):
+                self.unknown_option = word
+                return
             if not word.startswith("-"):
                 return
             option, value = _option(word)
             width = 1
             if option and value is None:
                 value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
+            used = self.words[self.at : self.at + width]
             if option == "chdir":
-                self.folder = value or ""
+                self.folder = Unknown(value or "") if any(map(is_uncertain, used)) else value or ""
             if not self.refusal:
                 self.refusal = self._refusal(word, option, value, width, has_options=has_options)
             has_options = has_options and word not in {"-", "--"}
             if _clears_environment(word) or (option == "unset" and value == PATH):
                 self.has_path = False
-            if option == "unset" and value and (value in own or value in env):
+            if option == "unset" and any(map(is_uncertain, used)):
+                self._forget(used[-1], own, env, set_at, budget)
+            elif option == "unset" and value and (value in own or value in env):
                 own[value] = None
                 set_at[value] = self.places[self.at]
             elif _clears_environment(word):
-                budget.copy(len(env) + len(own))
-                own.update(dict.fromkeys([*env, *own]))
-                set_at.update(dict.fromkeys(own, self.places[self.at]))
+                self._clear(own, env, set_at, budget)
             if option == "split-string":
                 self._split(value or "", width, {**env, **own}, budget)
             else:
                 self.at += width
+
+    def _forget(
+        self,
+        word: str,
+        own: dict[str, str | None],
+        env: Mapping[str, str | None],
+        set_at: dict[str, str],
+        budget: ExpansionBudget,
+    ) -> None:
+        """Make all variables unknown, because of a word of which it is not known what it names."""
+        self.unknown = self.unknown or word
+        self._clear(own, env, set_at, budget)
+
+    def _clear(
+        self,
+        own: dict[str, str | None],
+        env: Mapping[str, str | None],
+        set_at: dict[str, str],
+        budget: ExpansionBudget,
+    ) -> None:
+        """Clear all variables, or make them unknown."""
+        budget.copy(len(env) + len(own))
+        own.update(dict.fromkeys([*env, *own]))
+        set_at.update(dict.fromkeys(own, self.places[self.at]))
 
     def _refusal(self, word: str, option: str, value: str | None, width: int, *, has_options: bool) -> str:
         """Why `env` does not start the command because of a word; empty if it may."""
@@ -133,13 +170,20 @@ class EnvWords:
         budget.fill(len(text))
         self.splits += 1
         used = self.words[self.at : self.at + width]
-        if self.splits > MAX_SPLITS or any(type(word) is Unknown for word in used):
+        if self.splits > MAX_SPLITS or any(map(is_uncertain, used)):
             why = "is not known" if self.splits <= MAX_SPLITS else f"is one of more than {MAX_SPLITS} such texts"
             raise ShellSyntaxError(f"the text {quoted(text)} of `env -S` {why}; write its words as separate arguments")
         words = split_string(text, env, budget)
         places = [self.places[self.at]] * len(words)
         self.words = [*self.words[: self.at], *words, *self.words[self.at + width :]]
         self.places = [*self.places[: self.at], *places, *self.places[self.at + width :]]
+
+
+def _has_known_name(word: str, assignment: re.Match[str]) -> bool:
+    """Whether the name in an assignment is certain."""
+    if is_uncertain(word):
+        return KNOWN_NAME.match(word) is not None
+    return PLACEHOLDER.search(assignment.group(1)) is None
 
 
 def _clears_environment(word: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.env_options import ASSIGNMENT
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import Unknown, is_unknown_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -191,12 +191,16 @@ def launcher_words(launcher: Launcher, words: Sequence[str], at: int) -> Launche
 
 
 def _read_to_separator(launcher: Launcher, words: Sequence[str], found: LauncherWords) -> None:
-    """Read up to `--`; without it nothing is known."""
+    """Read up to `--`; without it, or with a word before it that may have one, nothing is known."""
     for index in range(found.end, len(words)):
         word = words[index]
         if word == "--":
             found.end = index + 1
             return
+        is_value = index > found.end and words[index - 1].startswith("-")
+        if is_unknown_option(word, ()) or (getattr(word, "is_several", False) and not is_value):
+            found.end = index
+            break
         if (option := launcher.options.get(word)) is not None:
             found.meanings.add(option.meaning)
     found.is_unexpected = found.end < len(words)

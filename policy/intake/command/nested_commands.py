@@ -18,10 +18,11 @@ from policy.intake.command.vllm_command import (
     UnreadableCommand,
     doubt_variables,
     script_file,
+    unknown_option,
     unread_script,
 )
 from policy.intake.command.words import Unknown, replaced_names
-from policy.intake.command.xargs_options import xargs_options
+from policy.intake.command.xargs_options import unknown_option_of, xargs_options
 from policy.masking import shown_command
 from policy.messages import quoted
 
@@ -55,6 +56,8 @@ def server_of_shell(
     start = at
     program = words[start].rpartition("/")[2]
     options = shell_options(program, words, at + 1)
+    if options.unknown:
+        return unknown_option(words, places, start, options.unknown)
     if not options.runs:
         return None
     at, doubt = options.end, startup_doubt(program, options, env)
@@ -190,6 +193,8 @@ def server_of_xargs(
 ) -> UnreadableCommand | None:
     """Why it is not known what `xargs` starts: it appends or inserts arguments that only a running shell knows."""
     start, replaced = xargs_options(words, at + 1)
+    if unknown := unknown_option_of(words[at + 1 : start]):
+        return unknown_option(words, places, at, unknown)
     if start >= len(words):
         return None
     program = words[start]

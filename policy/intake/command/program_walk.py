@@ -51,6 +51,7 @@ from policy.intake.command.vllm_command import (
     other_program,
     sourced_file,
     subcommand,
+    unknown_option,
     unread_script,
 )
 from policy.intake.command.words import ASSIGNMENT, Pattern, Unknown
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 _Passed: TypeAlias = "tuple[bool, ServerCommand | UnreadableCommand | None]"
 """Whether a program was passed; if not, what it starts."""
 MAY_CHANGE: Final = "{} may change the variables of what it starts"
+MAY_NAME_ANY: Final = "{} is not known, so `env` may set or remove any variable"
 WITHOUT_PATH: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
 """The vLLM of a program that is searched in `/bin` and `/usr/bin`, where the official images do not have it."""
 EXPORTING: Final = "srun"
@@ -226,10 +228,15 @@ class _ProgramWalk(Struct):
             self.context.budget.copy(len(self.given))
             self.own = self.given.copy()
         if program == "env":
-            options = EnvWords(self.words, self.places, self.at + 1, has_path=self.has_path)
+            start = self.at
+            options = EnvWords(self.words, self.places, start + 1, has_path=self.has_path)
             options.read(self.own, self.env, self.set_at, self.context.budget)
             self.words, self.places, self.at = options.words, options.places, options.at
             self.has_path = options.has_path
+            if options.unknown_option:
+                return False, unknown_option(self.words, self.places, start, options.unknown_option)
+            if options.unknown:
+                self._add_doubt(MAY_NAME_ANY.format(quoted(options.unknown)))
             if options.folder:
                 self.folders.append(options.folder)
             return not options.refusal, self._refused(options.refusal) if options.refusal else None

@@ -28,8 +28,9 @@ from policy.intake.command.vllm_command import (
     other_arguments,
     server_command,
     subcommand,
+    unknown_option,
 )
-from policy.intake.command.words import Unknown
+from policy.intake.command.words import Unknown, is_unknown_option
 from policy.intake.command_line import Installation
 from policy.messages import quoted
 
@@ -60,15 +61,17 @@ def python_command(
             return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
         if not word.startswith("-"):
             return python_file(words, places, own, at)
+        if is_unknown_option(word, PYTHON_VALUES):
+            return unknown_option(words, places, start, word)
         letter, value = _python_option(word)
         if letter == "m":
             return _python_module(words, places, own, start, at)
         if letter == "c":
             code = at + (not value)
-            is_uncertain = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
+            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
             written = value or "".join(words[code : code + 1])
             is_harmless = STARTS_PROGRAMS.search(written) is None and not any("vllm" in each for each in words[at:])
-            if not is_uncertain and is_harmless:
+            if not is_open and is_harmless:
                 return None
             why = f"{quoted(words[start])} runs code that is not read"
             names_vllm = STARTS_VLLM.search(written) is not None

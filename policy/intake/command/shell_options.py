@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.programs import mentions_vllm
+from policy.intake.command.words import is_uncertain
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+SIGNS: Final = frozenset("-+")
+"""The first characters of options."""
 LONG: Final = frozenset(
     {
         *("debug", "debugger", "dump-po-strings", "dump-strings", "help", "init-file", "login", "noediting"),
@@ -49,7 +52,8 @@ class ShellOptions(Struct, frozen=True, gc=False):
 
     ``changes_meaning``: whether one of them may change what the script means. ``ends_on_failure``: whether a command
     that fails ends the script. ``has_pipefail``: whether each command of a pipeline can make it fail.
-    ``refuses_unset``: whether the use of a variable that is not set ends the script.
+    ``refuses_unset``: whether the use of a variable that is not set ends the script. ``unknown`` is the first option
+    that may be any other, so that nothing else is known; empty if there is none.
     """
 
     end: int
@@ -60,6 +64,7 @@ class ShellOptions(Struct, frozen=True, gc=False):
     ends_on_failure: bool
     has_pipefail: bool
     refuses_unset: bool
+    unknown: str
 
 
 def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
@@ -69,12 +74,13 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     nothing, unless it has `-i`.
     """
     found: set[str] = set()
+    start = at
     while at < len(words) and (option := _long(program, words[at])):
         found.add(option)
         at += 2 if option in WITH_FILE else 1
     letters, is_off, ends_on_failure, has_pipefail, refuses_unset = "", False, False, False, False
     values_of_o: list[str] = []
-    while at < len(words) and words[at][:1] in {"-", "+"}:
+    while at < len(words) and words[at][:1] in SIGNS:
         word = words[at]
         at += 1
         if word in {"-", "--"}:
@@ -95,6 +101,8 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
             has_pipefail = word[0] == "-"
         letters += word[1:]
         at += values
+    options = words[start:at]
+    unknown = next((word for word in options if word[:1] in SIGNS and is_uncertain(word)), "")
     return ShellOptions(
         at,
         "c" in letters,
@@ -104,6 +112,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         ends_on_failure,
         has_pipefail,
         refuses_unset,
+        unknown,
     )
 
 

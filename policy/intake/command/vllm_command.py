@@ -29,6 +29,7 @@ from policy.intake.command.programs import (
     is_interpreter,
     is_script_file,
     is_unknown,
+    mentions_vllm,
     passes_server,
 )
 from policy.intake.command.words import Pattern, Unknown
@@ -118,6 +119,12 @@ def may_expand_to_vllm(words: list[str], at: int) -> bool:
     has_braces = type(words[at]) is Unknown and "{" in words[at] and "$" not in words[at]
     is_expanded = has_braces or type(words[at]) is Pattern
     return is_expanded and "serve" in words[at + 1 :]
+
+
+def unknown_option(words: list[str], places: list[str], at: int, option: str) -> UnreadableCommand:
+    """Why it is not known what the program at a position starts: one of its options may be any other."""
+    why = f"the option {quoted(option)} of {quoted(words[at])} is not known"
+    return UnreadableCommand(why, places[words.index(option, at)], mentions_vllm(" ".join(words[at:])))
 
 
 def sourced_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 
 PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._/:@-]*+")
@@ -18,6 +18,9 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 """Matches the beginning of a word that assigns to a variable."""
 PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*+\}")
 """Matches what `envsubst` and the like replace in a text, and Kubernetes does not: `${NAME}`."""
+
+LONG_OPTION: Final = re.compile(r"--[a-z-]++=")
+LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
 
 class Unknown(str):
@@ -79,6 +82,23 @@ def replaced_names(words: Sequence[str]) -> frozenset[str]:
 def is_uncertain(word: str) -> bool:
     """Whether the value of a word may differ from its text."""
     return type(word) is Unknown or type(word) is Pattern
+
+
+def is_unknown_option(word: str, with_value: Collection[str]) -> bool:
+    """Whether a word begins like an option, and it is not known which one.
+
+    It is known if only its value is not: that after the `=` of a long one, and that of a short one ``with_value``.
+    """
+    if word[:1] != "-" or not is_uncertain(word):
+        return False
+    if word.startswith("--"):
+        return LONG_OPTION.match(word) is None
+    for letter in word[1:]:
+        if letter in with_value:
+            return False
+        if LETTER.match(letter) is None:
+            break
+    return True
 
 
 def has_braces(bare: str) -> bool:

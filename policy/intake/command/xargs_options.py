@@ -5,7 +5,12 @@ Follows GNU xargs: https://www.gnu.org/software/findutils/manual/html_node/find_
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.words import is_unknown_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VALUES: Final = frozenset("adEILnPsJR")
 """The short options that take a value."""
@@ -39,6 +44,11 @@ def xargs_options(words: list[str], at: int) -> tuple[int, str]:
         if letter in REPLACING:
             replaced = value or INPUT
     return at, replaced
+
+
+def unknown_option_of(options: Sequence[str]) -> str:
+    """The first of the options before the command that may be any other; empty if there is none."""
+    return next((word for word in options if is_unknown_option(word, VALUES | OPTIONAL)), "")
 
 
 def _short(word: str) -> tuple[str, str]:
