@@ -151,21 +151,28 @@ def add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariable
 def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
     """Add the variables that the options set; whether some are those of the command."""
     is_passed = run.is_apptainer
+    before_unknown: list[str] = []
     if run.is_apptainer:
         draft.env.update(container_variables(variables.env, gets_host=run.gets_variables))
+        before_unknown += draft.env
     for name, value in run.options:
         text = value or ""
         if name in ENV:
             variable, equals, setting = text.partition("=")
             is_unknown = type(value) is Unknown and not UNKNOWN_PART.isdisjoint(variable)
+            if is_unknown:  # it may be any of those before it
+                draft.env.update(dict.fromkeys(before_unknown))
+                before_unknown.clear()
             if is_unknown or (not equals and variable.endswith("*")):  # Podman passes on those with this beginning
                 draft.has_hidden_variables = True
                 is_passed = is_passed or not is_unknown
                 draft.note(HIDDEN.format(f"{name} {variable[:QUOTED]}"))
             elif equals:
                 draft.env[variable] = None if type(value) is Unknown else setting
+                before_unknown.append(variable)
             else:
                 draft.env.update(variables.named(variable))
+                before_unknown.append(variable)
                 is_passed = True
         elif name == ENV_FILE or (name == ENV_HOST and (value is None or text not in FALSE)):
             draft.has_hidden_variables = True

@@ -82,6 +82,7 @@ WHOLE: Final = frozenset({"Tmpfs", "Volume"})
 BOTH: Final = "`Image` and `Rootfs` exclude each other, so that Podman refuses the unit"
 QUOTED: Final = re.compile(r'".*"', re.DOTALL)
 TRUE: Final = frozenset({"1", "on", "true", "yes"})
+UNKNOWN_NAME: Final = "`{}=` has a variable whose name is not known: {}"
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
 
 
@@ -166,12 +167,12 @@ def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str
     shared = EngineDraft(unit)
     for value in listed_values(settings, "PassEnvironment"):
         shared.env.update(dict.fromkeys(assigned_words(value)))
-    for value in listed_values(settings, "Environment"):
-        _add_variables(shared, value)
+    _add_variables(shared, [word for value in listed_values(settings, "Environment") for word in assigned_words(value)])
     for value in listed_values(settings, "EnvironmentFile"):
         _add_file(shared, value, files)
-    for value in listed_values(settings, "UnsetEnvironment"):
-        _unset_variables(shared, value)
+    _unset_variables(
+        shared, [word for value in listed_values(settings, "UnsetEnvironment") for word in assigned_words(value)]
+    )
     searched = listed_values(settings, SEARCH_PATH)
     if searched and "PATH" not in shared.env:
         shared.env["PATH"] = _without_specifiers(":".join(searched))
@@ -220,17 +221,27 @@ def _refusals(key: str, words: UnitWords) -> list[str]:
     return [f"`{key}`: {words.fault}, so that Podman leaves it out or refuses the unit"] if words.fault else []
 
 
-def _add_variables(draft: EngineDraft, value: str) -> None:
-    """Add the variables of `Environment=`."""
-    for word in assigned_words(value):
+def _add_variables(draft: EngineDraft, words: Sequence[str]) -> None:
+    """Add the variables of `Environment=`; one whose name is not known may be any of those before it."""
+    unknown = {at for at, word in enumerate(words) if "=" in word and _has_unknown_name(word)}
+    last = max(unknown, default=-1)
+    for at, word in enumerate(words):
         name, equals, text = word.partition("=")
-        if equals:
+        if at in unknown:
+            draft.has_hidden_variables = True
+            draft.note(UNKNOWN_NAME.format("Environment", quoted(name)))
+        elif equals:
             draft.env[name] = _without_specifiers(text)
+        if at == last:
+            draft.env.update(dict.fromkeys(draft.env))
 
 
-def _unset_variables(draft: EngineDraft, setting: str) -> None:
+def _unset_variables(draft: EngineDraft, words: Sequence[str]) -> None:
     """Remove the variables of `UnsetEnvironment=`; with a value, only if they have it."""
-    for word in assigned_words(setting):
+    if (unknown := next(filter(_has_unknown_name, words), None)) is not None:
+        draft.note(UNKNOWN_NAME.format("UnsetEnvironment", quoted(unknown)))
+        draft.env.update(dict.fromkeys(draft.env))
+    for word in words:
         name, equals, text = word.partition("=")
         value = _without_specifiers(text)
         if not equals or (value is not None and draft.env.get(name) == value):
@@ -248,6 +259,11 @@ def _add_file(draft: EngineDraft, value: str, files: dict[str, str]) -> None:
         draft.note(f"`EnvironmentFile` takes variables from {quoted(path)}, which is not shown")
         return
     draft.env.update(variables_of(text))
+
+
+def _has_unknown_name(word: str) -> bool:
+    """Whether the name of a variable in a word has a specifier."""
+    return _without_specifiers(word.partition("=")[0]) is None
 
 
 def _without_specifiers(text: str) -> str | None:

@@ -97,6 +97,8 @@ def test_a_file_of_variables_may_have_any_name(program: str, name: str) -> None:
 def test_a_variable_whose_name_is_not_known_may_be_any(option: str) -> None:
     (found,) = engines({"script": f"docker run {option} {IMAGE} a/b"})
     assert (found.words[-1], found.has_hidden_variables) == ("a/b", True)
+    (found,) = engines({"script": f"docker run -e A=0 {option} -e B=0 {IMAGE} a/b"})
+    assert (found.env["A"], found.env["B"]) == (None, "0")
 
 
 @pytest.mark.parametrize(

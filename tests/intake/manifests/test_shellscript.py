@@ -321,6 +321,9 @@ def test_the_variables_of_a_unit_are_not_copied_for_its_commands_without_end() -
         ("EnvironmentFile=/x.env\nEnvironmentFile=\nEnvironment=A=1", {"A": "1"}),
         ("Environment=A=1\nUnsetEnvironment=A=%i", {"A": None}),
         ("PassEnvironment=A\nEnvironment=A=1\nEnvironment=", {"A": None}),
+        ("PassEnvironment=C\nEnvironment=A=1 %iB=0\nEnvironment=B=1", {"A": None, "B": "1", "C": None}),
+        ("Environment=A=1\nUnsetEnvironment=%iA", {"A": None}),
+        ("Environment=A=1\nUnsetEnvironment=A%i=1", {"A": None}),
     ],
 )
 def test_systemd_merges_the_variables_of_a_service_in_its_own_order(
@@ -329,3 +332,14 @@ def test_systemd_merges_the_variables_of_a_service_in_its_own_order(
     unit = f"[Service]\n{settings}\nExecStart=/usr/bin/vllm serve a/b"
     (found,) = engines({"unit": unit, "environment_files": {"/x.env": "F=2"}})
     assert found.env == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_hidden"),
+    [("Environment=%iA=0", True), ("Environment=A%i=0", True), ("UnsetEnvironment=%iA", False)],
+)
+def test_a_variable_of_a_service_whose_name_is_not_known_may_be_any(setting: str, *, is_hidden: bool) -> None:
+    (found,) = engines({"unit": f"[Service]\n{setting}\nExecStart=/usr/bin/vllm serve a/b"})
+    key, _, name = setting.removesuffix("=0").partition("=")
+    assert found.has_hidden_variables is is_hidden
+    assert list(found.notes) == [f"`{key}=` has a variable whose name is not known: `{name}`"]
