@@ -182,6 +182,11 @@ class SecretValues:
         self._lengths = sorted(set(map(len, self._beginnings)))
         self._starts = {beginning[:MIN_VALUE] for beginning in self._beginnings}
 
+    @classmethod
+    def of(cls, values: Iterable[str]) -> Self:
+        """Those that hide these values."""
+        return cls(_beginnings(values))
+
     def __bool__(self) -> bool:
         return bool(self._starts)
 
@@ -221,11 +226,21 @@ def secret_values(
     variables: Mapping[str, str | None], texts: Collection[str] = (), found: Collection[str] = ()
 ) -> SecretValues:
     """The values of secret variables, those assigned in ``texts`` as in a shell, and those that are ``found``."""
-    stated = [value for name, value in variables.items() if value is not None and is_secret(name)]
+    stated = stated_secrets(variables) if variables else []
     assigned: list[str] = []
     if "=" in "".join(texts):  # most have none; asking each text takes 0.4 % of the instructions to derive facts
         assigned = [value for text in texts if "=" in text for value in _assigned_values(text)]
     return SecretValues(_beginnings([*stated, *found, *assigned])) if stated or found or assigned else NO_SECRETS
+
+
+def stated_secrets(variables: Mapping[str, str | None]) -> list[str]:
+    """The values of the variables whose names are those of secrets."""
+    return [value for name, value in variables.items() if value is not None and is_secret(name)]
+
+
+def assigned_secrets(text: str) -> Iterator[str]:
+    """The beginnings of the values that a text assigns to names of secrets as a shell does."""
+    return _assigned_values(text) if "=" in text else iter(())
 
 
 def _assigned_values(text: str) -> Iterator[str]:
@@ -235,11 +250,16 @@ def _assigned_values(text: str) -> Iterator[str]:
 
 
 def _beginnings(values: Iterable[str]) -> Iterator[str]:
-    """The printable beginnings of values, because messages escape other characters; short ones are left out."""
+    """The printable beginnings of values, because messages escape other characters; short ones are left out.
+
+    So are those of each word of a value: a shell makes words of one that is not quoted.
+    """
     for value in values:
-        beginning = "".join(takewhile(str.isprintable, value.strip()[:MAX_BEGINNING]))
-        if len(beginning) >= MIN_VALUE:
-            yield beginning
+        words = value.split()
+        for text in words if len(words) == 1 else (value.strip(), *words):
+            beginning = "".join(takewhile(str.isprintable, text[:MAX_BEGINNING]))
+            if len(beginning) >= MIN_VALUE:
+                yield beginning
 
 
 def is_plain(text: str) -> bool:

@@ -39,13 +39,14 @@ HOLDERS: Final = frozenset({"access", "api", "auth", "bearer", "hf", "refresh", 
 """What precedes ``tokens`` if they are secrets, and no units of text: ``API_TOKENS``."""
 OTHER_NAMES: Final = frozenset(
     {
-        *("dual_key_gumbel", "pass_config"),
+        *("OLDPWD", "dual_key_gumbel", "pass_config"),
         *("max_prompt_adapter_token", "--max-prompt-adapter-token"),
         *("key_multiplier", "linear_key_head_dim", "linear_num_key_heads"),
         *("num_global_key_value_heads", "num_key_value_groups", "num_key_value_heads"),
     }
 )
-"""Names of vLLM's and of models' settings, exactly as they are written, in which such a word has another meaning."""
+"""Names of vLLM's, of models' and of a shell's settings, exactly as they are written, in which such a word has another
+meaning."""
 CLASSES: Final = frozenset({"classification", "classify", "embed", "embedding"})
 """What follows ``token`` in the name of a class: ``BertForTokenClassification``."""
 TEXT_UNITS: Final = CLASSES | {

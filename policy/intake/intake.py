@@ -60,7 +60,7 @@ from policy.intake.unknown_options import options_not_checked
 from policy.intake.unknown_options import warnings_of as option_warnings
 from policy.intake.unknown_sizes import check_sizes
 from policy.intake.variables import refused_variables, variable_warnings
-from policy.masking import masked_message, secret_values
+from policy.masking import masked_message, secret_values, stated_secrets
 from policy.messages import quoted
 from policy.rules.releases import series
 
@@ -110,7 +110,12 @@ def derive_facts(
     faults: list[RequestFault] = []
     command = command_of(deployment, faults, f"{pointer}/args")
     texts = [deployment.args] if isinstance(deployment.args, str) else deployment.args
-    secrets = secret_values({**deployment.env, **command.env}, texts, command.secrets | deployment.secrets)
+    found = (
+        *command.secrets,
+        *deployment.secrets,
+        *(stated_secrets(command.env) if command.env else ()),
+    )  # it may set what `env` has anew
+    secrets = secret_values(deployment.env, texts, found)
     if secrets:
         deployment, command = _without_secrets(deployment, secrets), _without_secrets(command, secrets)
         find = _naming(find, secrets)

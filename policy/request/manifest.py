@@ -16,6 +16,8 @@ from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
 from policy.intake.command_line import Installation, Omni
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import images
+from policy.intake.manifests.document_secrets import secrets_of
+from policy.masking import SecretValues, secret_values
 from policy.messages import quoted
 from policy.pointer import at, walk_path
 from policy.problems import REMEDIES
@@ -84,8 +86,22 @@ def containers_of(
             )
         )
     if faults:
-        raise RequestInvalid(faults)
+        error = RequestInvalid(faults)
+        error.hide(SecretValues.of(secrets_of(manifest.document)))
+        raise error
+    if any(container.faults or container.problem for container in containers):
+        stated = SecretValues.of(secrets_of(manifest.document))
+        containers = [_without_secrets(container, stated) for container in containers]
     return containers
+
+
+def _without_secrets(container: Container, stated: SecretValues) -> Container:
+    """The container without the values that the manifest ``stated`` for secrets in what is wrong with it."""
+    if not (stated and (container.faults or container.problem)):
+        return container
+    error = RequestInvalid(container.faults)
+    error.hide(stated)
+    return replace(container, faults=error.faults, problem=stated.hidden(container.problem))
 
 
 def request_of(
@@ -99,6 +115,16 @@ def request_of(
 
     ``stated_by`` names what states the version of the request, for a note where no image shows it; empty for none.
     """
+    request = _request_of(container, manifest, releases, remedies, stated_by)
+    if isinstance(request, RequestInvalid):
+        request.hide(secret_values(container.env, (), container.secrets))
+    return request
+
+
+def _request_of(
+    container: Container, manifest: Manifest, releases: Releases, remedies: Remedies, stated_by: str
+) -> Request | RequestInvalid:
+    """The same; an error has the secrets that the engine's variables have."""
     base = manifest.request
     pointer = pointer_of(base.pointer, container.path, manifest.document)
     if container.faults:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from base64 import b64encode
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -710,6 +711,174 @@ def test_a_word_with_a_secret_is_not_shown(policy: Policy, word: str) -> None:
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
     assert not has_secret(masked(word))
     assert not has_secret(masked_message(f"the value of `{word}` is not known"))
+
+
+CLEARED: Final = (
+    *("SERVE", "sudo SERVE", "sudo -E SERVE", "sudo API_KEY=x SERVE", "sudo -x a SERVE", "sudo nohup SERVE"),
+    *(
+        "env -u API_KEY SERVE",
+        "env --unset=API_KEY SERVE",
+        "env -i PATH=/bin SERVE",
+        "env - SERVE",
+        "env API_KEY=x SERVE",
+    ),
+    *("API_KEY= SERVE", "API_KEY=x SERVE", "API_KEY=$API_KEY SERVE", "env API_KEY=$API_KEY SERVE", "exec -c SERVE"),
+    *("conda run -n x SERVE", "strace SERVE", "unset API_KEY; SERVE", "SERVE; unset API_KEY", "read API_KEY; SERVE"),
+    *("mapfile API_KEY; SERVE", "printf -v API_KEY x; SERVE", "export -n API_KEY; SERVE", "declare API_KEY; SERVE"),
+    *("local API_KEY; SERVE", "API_KEY=; SERVE", "API_KEY=x; SERVE", "API_KEY=(a b); SERVE", "API_KEY[0]=x; SERVE"),
+    *(
+        "export API_KEY=x; SERVE",
+        "readonly API_KEY; SERVE",
+        "API_KEY+=x; SERVE",
+        "API_KEY=$(date); SERVE",
+        ". /x; SERVE",
+    ),
+    *(
+        "for API_KEY in x; do SERVE; done",
+        "for API_KEY in x; do :; done; SERVE",
+        "eval API_KEY=x; SERVE",
+        "source x; SERVE",
+    ),
+    *("if [ -f /x ]; then unset API_KEY; fi; SERVE", "[ -f /x ] && API_KEY=x; SERVE", "getopts a API_KEY; SERVE"),
+    *(
+        "f() { unset API_KEY; }; f; SERVE",
+        "f() { API_KEY=x; }; f; SERVE",
+        ": ${API_KEY:=x}; SERVE",
+        "let API_KEY=1; SERVE",
+    ),
+    *(
+        "unset API_KEY; export API_KEY; SERVE",
+        "(unset API_KEY; SERVE)",
+        "{ unset API_KEY; SERVE; }",
+        "! SERVE",
+        "SERVE | tee x",
+    ),
+    *(
+        "case x in x) unset API_KEY;; esac; SERVE",
+        "wait -p API_KEY; SERVE",
+        "trap 'unset API_KEY' EXIT; SERVE",
+        "if SERVE; then :; fi",
+    ),
+    *("select API_KEY in x; do SERVE; done", "while read API_KEY; do SERVE; done", "coproc API_KEY { SERVE; }"),
+)
+"""Scripts that may clear or change a variable before or after the server's start, or that no shell reads."""
+QUOTING: Final = (
+    *("vllm serve MODEL --dtype VALUE", "vllm serve MODEL --chat-template VALUE", "vllm serve VALUE", "bash VALUE"),
+    *("vllm serve MODEL --VALUE", "vllm serve MODEL --max-model-len=VALUE", "python3 VALUE", "VALUE", "nohup -VALUE x"),
+    *(
+        "vllm serve MODEL --config VALUE",
+        "vllm serve MODEL --hf-overrides.VALUE 1",
+        "vllm serve MODEL VALUE",
+        ". VALUE",
+    ),
+)
+"""Commands that use a value so that messages, `ignored_args` or facts repeat it."""
+COPIES: Final = ("$API_KEY", "${API_KEY}", "prefix-$API_KEY", '"$API_KEY"', "$A", "$(API_KEY)")
+WORDS_BEFORE: Final = (
+    *("", "sudo", "sudo API_KEY=$(API_KEY)", "env -u API_KEY", "env -i PATH=/bin", "env API_KEY=x", "nohup", "strace"),
+    *("conda run -n x", "env -u API_KEY bash -c", "env -S", "tini --", "timeout 1"),
+)
+"""What may stand before a command that no shell reads."""
+
+
+@pytest.mark.parametrize("quoting", slow_except((QUOTING[0], QUOTING[1], "bash VALUE"), QUOTING))
+def test_a_stated_secret_is_not_shown_whatever_its_command_does_to_the_variable(policy: Policy, quoting: str) -> None:
+    used = [quoting.replace("MODEL", NAME).replace("VALUE", copy) for copy in COPIES]
+    scripts = [f"{'A=$API_KEY; ' if '$A' in use else ''}{way.replace('SERVE', use)}" for way in CLEARED for use in used]
+    env = [{"name": "API_KEY", "value": SECRET}]
+    documents = [manifest(pod(command=["bash", "-c", text], env=env)) for text in scripts]
+    documents += [deployment(text, env={"API_KEY": SECRET}) for text in scripts[::7]]
+    words = [f"{before} {used[-1]}".split() for before in WORDS_BEFORE]
+    documents += [manifest(pod(command=each, env=env)) for each in words]
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=False)))] == []
+
+
+SERVE_IT: Final = f"vllm serve {NAME} --dtype $API_KEY"
+UNITS: Final = (
+    f"[Service]\nEnvironment=API_KEY={SECRET}\nUnsetEnvironment=API_KEY\nExecStart=vllm serve {NAME} --dtype {SECRET}",
+    f"[Service]\nEnvironment=API_KEY={SECRET}\nEnvironment=API_KEY=x\nExecStart=vllm serve {NAME} --dtype {SECRET}",
+    f"[Service]\nEnvironment=API_KEY={SECRET}\nExecStart=/bin/docker run {IMAGE} --model {NAME} --dtype ${{API_KEY}}",
+    f"[Service]\nEnvironment=API_KEY={SECRET}\nExecStart=/bin/docker run {IMAGE} {NAME} $API_KEY --$API_KEY",
+    f"[Service]\nEnvironment=API_KEY={SECRET}\n[Container]\nImage={IMAGE}\nExec=--model {NAME} --dtype ${{API_KEY}}",
+)
+"""Units that state a secret which the server does not get as a variable."""
+
+
+def stating_manifests() -> Iterator[object]:
+    """Objects in which a stated secret is replaced, removed, unknown in part, or of something that cannot be read."""
+    secret = {"name": "API_KEY", "value": SECRET}
+    again: list[list[dict[str, Any]]] = [
+        [secret, {"name": "API_KEY", "value": "x"}],
+        [secret, {"name": "API_KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+        [{"name": "API_KEY", "value": f"{SECRET}{{{{ .Values.x }}}}"}],
+        [secret, {"name": "API_KEY"}],
+    ]
+    for env in again:
+        for words in (["vllm", "serve", NAME, "--dtype", SECRET], ["bash", SECRET], ["sh", "-c", f"bash {SECRET}"]):
+            yield pod(command=words, env=env)
+        yield pod(command=["bash", "-c", SERVE_IT], env=env)
+        yield pod(args=["--model", NAME, "--dtype", "$(API_KEY)"], env=env)
+    data = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": "n"},
+        "data": {"API_KEY": SECRET},
+    }
+    source = {"envFrom": [{"configMapRef": {"name": "c"}}]}
+    for env in ([], [{"name": "API_KEY", "value": "x"}]):
+        for words in (["bash", "-c", SERVE_IT], ["env", "-u", "API_KEY", "vllm", "serve", NAME, "--dtype", SECRET]):
+            yield [data, pod(command=words, env=env, **source)]
+    for broken in (
+        {"command": {"a": SECRET}},
+        {"args": [SECRET, {"b": SECRET}]},
+        {"env": [secret, {"name": {"a": SECRET}}]},
+    ):
+        yield pod(**{"command": ["vllm", "serve", NAME], "env": [secret], **broken})
+        yield [pod(**{"command": ["vllm", "serve", NAME], "env": [secret], **broken}), pod()]
+    encoded = b64encode(SECRET.encode()).decode()
+    held = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "n"},
+        "data": {"API_KEY": encoded},
+    }
+    yield [held, pod(command={"a": SECRET}), pod(command={"a": encoded})]
+    for hook in ({"exec": {"command": ["bash", "-c", f"bash {SECRET}; {SERVE_IT}"]}}, {"exec": {"command": SECRET}}):
+        yield pod(command=["vllm", "serve", NAME], env=[secret], lifecycle={"postStart": hook})
+    for environment in ({"API_KEY": SECRET}, [f"API_KEY={SECRET}", "API_KEY=x"], [f"API_KEY={SECRET}", "API_KEY"]):
+        for command in (["--model", NAME, "--dtype", SECRET], {"a": SECRET}):
+            yield {"services": {"vllm": {"image": IMAGE, "command": command, "environment": environment}}}
+        entry = ["env", "-u", "API_KEY", "bash", "-c", SERVE_IT.replace("$", "$$")]
+        yield {"services": {"vllm": {"image": IMAGE, "entrypoint": entry, "environment": environment}}}
+    for unit in UNITS:
+        yield {"unit": unit}
+    for before in (f"export API_KEY={SECRET}", f"API_KEY=''{SECRET}", f"read API_KEY <<< {SECRET}"):
+        yield {"script": f"{before}\ndocker run {IMAGE} --model {NAME} --dtype $API_KEY"}
+        yield {"script": f"{before}\nA=$API_KEY\nunset API_KEY\ndocker run {IMAGE} --model {NAME} --dtype $A --$A"}
+    yield {"script": f"docker run -e API_KEY={SECRET} -e API_KEY=x {IMAGE} --model {NAME} --dtype {SECRET}"}
+    for script in (SERVE_IT, f"A=$API_KEY; unset API_KEY; vllm serve {NAME} --dtype $A", f"sudo {SERVE_IT}"):
+        yield {"run": script, "envs": {"API_KEY": SECRET}, "resources": {"image_id": f"docker:{IMAGE}"}}
+        yield {"type": "service", "image": IMAGE, "env": [f"API_KEY={SECRET}"], "commands": [script], "port": 8000}
+
+
+def test_a_stated_secret_is_not_shown_in_any_kind_of_manifest(policy: Policy) -> None:
+    documents = [manifest(document) for document in stating_manifests()]
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "\t"])
+def test_no_word_of_a_stated_secret_is_shown(policy: Policy, blank: str) -> None:
+    value = f"first1{blank}{SECRET}{blank}{SECRET}x"
+    scripts = [each.replace("MODEL", NAME).replace("VALUE", "$API_KEY") for each in QUOTING]
+    scripts += [f"set -- $API_KEY; {each.replace('MODEL', NAME).replace('VALUE', '$2')}" for each in QUOTING]
+    documents = [
+        manifest(pod(command=["bash", "-c", each], env=[{"name": "API_KEY", "value": value}])) for each in scripts
+    ]
+    documents += [deployment(each, env={"API_KEY": value}) for each in scripts]
+    documents.append(
+        manifest({"unit": f'[Service]\nEnvironment="API_KEY=a {SECRET}"\nExecStart=vllm serve {NAME} $API_KEY'})
+    )
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
 
 
 BESIDE: Final = (

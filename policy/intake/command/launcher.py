@@ -216,12 +216,12 @@ def find_server(
     except ShellSyntaxError as error:
         # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
         names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
-        why = secret_values({}, (), context.budget.secrets).hidden(str(error))
+        why = secret_values(env, (), context.budget.secrets).hidden(str(error))
         return UnreadableCommand(why, "", names_vllm)
     if not is_command and read and _is_model(found, read) and not is_unknown(read[0]):
         return None
     if isinstance(found, UnreadableCommand):
-        why = secret_values({}, (), context.budget.secrets).hidden(found.why)
+        why = secret_values(env, (), context.budget.secrets).hidden(found.why)
         has_server = found.names_vllm or bool(server_variables(context.budget))
         return replace(found, why=why, names_vllm=has_server or mentions_vllm(" ".join(read)))
     return found

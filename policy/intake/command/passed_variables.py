@@ -35,7 +35,8 @@ class PassedVariables(Struct, frozen=True):
     """The variables of a command; None if a value is not known. ``removed`` are names that it certainly does not have.
 
     ``doubts`` say what may change them in an unknown way, and ``absent`` which programs of the command may not exist.
-    With ``has_hidden_variables`` there may be others, from the sources that ``notes`` name.
+    With ``has_hidden_variables`` there may be others, from the sources that ``notes`` name. ``secrets`` are those that
+    are stated around the command, whether it passes them on or not.
     """
 
     env: dict[str, str | None]
@@ -44,6 +45,7 @@ class PassedVariables(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     removed: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
 
     def named(self, name: str) -> dict[str, str | None]:
         """The variable with a name; empty if there certainly is none."""
@@ -77,7 +79,7 @@ def passed_variables(
     except ShellSyntaxError:
         return _unknown(words[0], env)
     if isinstance(found, ServerCommand):
-        hidden = secret_values({}, (), budget.secrets).hidden
+        hidden = secret_values(env, (), budget.secrets).hidden
         absent = program_doubts(found.programs[:-1], is_script=is_script)
         doubts = (doubt for doubt in found.doubts if doubt not in absent)
         options = {place for place, word in zip(places, before, strict=True) if UNSETS.match(word) is not None}

@@ -77,7 +77,7 @@ def ray_start(words: Sequence[str], env: Variables, *, has_hidden_variables: boo
         found = server_of(read, [""] * len(read), env, {}, context)
     except ShellSyntaxError as error:
         found = UnreadableCommand(str(error), "")
-    secrets, shown = frozenset(budget.secrets), secret_values({}, (), budget.secrets)
+    secrets, shown = frozenset(budget.secrets), secret_values(env, (), budget.secrets)
     if not isinstance(found, ServerCommand) or found.words is not job.words:
         why = found.why if isinstance(found, UnreadableCommand) else STARTS_OTHERWISE
         return RayStart({}, is_read=False, doubts=[shown.hidden(why)], secrets=secrets)

@@ -35,7 +35,7 @@ def read_values(values: ManifestNode) -> None:
     draft.mounts = Mounts([STORAGE])
     draft.add_list(image.get("command"), "command")
     draft.has_command = bool(draft.words)
-    draft.env = {name: item.scalar() or "" for name, item in values.get("configs").fields()}
+    draft.env.replace({name: item.scalar() or "" for name, item in values.get("configs").fields()})
     if values.get("secrets").value or values.get("externalConfigs").value:
         draft.has_hidden_variables = True
         draft.note(HIDDEN)

@@ -84,6 +84,7 @@ def read_container_run(
     image, *words = run.words
     draft.image = str(image)
     draft.remedy = WRITE_IMAGE
+    draft.secrets |= variables.secrets
     if any(name == ROOT for name, _ in run.options):  # what follows is no image, and has no entry point
         draft.image, draft.unversioned, draft.has_command = None, OF_ROOT, True
     entry_points = [value for name, value in run.options if name == "--entrypoint"]

@@ -21,6 +21,7 @@ from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
+from policy.intake.manifests.stated_variables import StatedVariables
 from policy.intake.manifests.working_folder import working_folder
 from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
@@ -81,7 +82,8 @@ class EngineDraft:
         self.table = node.reader.images
         self.words: list[str] = []
         self.places: list[str] = []
-        self.env: dict[str, str | None] = {}
+        self.env = StatedVariables()
+        """The variables that the manifest states, with the secrets that any of them had."""
         self.image_env: dict[str, ImageVariable] = {}
         self.image: str | None = None
         self.platform: str | None = None
@@ -118,6 +120,10 @@ class EngineDraft:
         """Why vLLM may get other words or variables."""
         self.secrets: frozenset[str] = frozenset()
         """Values that the manifest gives to names of secrets in another way than by its variables."""
+
+    def stated_secrets(self) -> frozenset[str]:
+        """Every secret that the manifest states for this engine, also of variables that it does not get in the end."""
+        return self.secrets | self.env.secrets
 
     def add(self, place: str, *words: str) -> None:
         """Append words with the same place."""
@@ -438,11 +444,12 @@ class EngineDraft:
             if value is not None and TEMPLATE in value:
                 self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
         folder = self.entered(() if self.server is None else self.server.folders)
+        env = {name: None if value and TEMPLATE in value else value for name, value in self.env.items()}
         container = Container(
             path=self.node.path,
             words=[Unknown(word) if TEMPLATE in word else word for word in self.words],
             places=self.places,
-            env={name: None if value and TEMPLATE in value else value for name, value in self.env.items()},
+            env=env,
             image_env=self.image_env,
             image=self.image,
             platform=self.platform,
@@ -460,7 +467,7 @@ class EngineDraft:
             notes=list(self.notes),
             doubts=self.doubts,
             problem=self.problem,
-            secrets=self.secrets,
+            secrets=self.secrets | self.env.secrets.difference(env.values()),
             mounts=self.mounts.filled(folder),
             folder=folder,
         )

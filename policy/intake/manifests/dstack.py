@@ -85,7 +85,7 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
     draft = EngineDraft(run)
     draft.image = run.get("image").text() or document.get("image").text()
     draft.has_default_image = True
-    draft.env = {**dict.fromkeys(UNKNOWN), **cluster}
+    draft.env.replace({**dict.fromkeys(UNKNOWN), **cluster})
     _add_variables(draft, document.get("env"))
     _add_command(draft, run, document)
     paths = [path for field in MOUNTING for path in map(_mount_path, document.get(field).items()) if path is not None]

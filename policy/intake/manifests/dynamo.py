@@ -88,7 +88,7 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         draft = read_container(pod.get("mainContainer"), pod, mounts, SET)
         draft.hardware += component_signs(service.get("resources").value)
         own = _own_variables(draft)
-        draft.env = dict.fromkeys(SET)
+        draft.env.replace(dict.fromkeys(SET))
         read_shared_env(graph.get("envs"), draft)
         draft.has_hidden_variables = draft.has_hidden_variables or bool(service.get("envFromSecret").value)
         read_env(service.get("envs"), draft)
@@ -107,7 +107,7 @@ def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
     for container in pod_containers(pod):
         draft = read_container(container, pod, mounts, SET)
         own = _own_variables(draft)
-        draft.env = dict.fromkeys(SET)
+        draft.env.replace(dict.fromkeys(SET))
         read_shared_env(graph.get("env"), draft)
         draft.env.update(own)
         _finish(draft, component)

@@ -265,7 +265,8 @@ def _read_model(
                 return
     elif model_format == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
-        own.env, own.has_command = dict(SERVER_ENV), True
+        own.env.replace(SERVER_ENV)
+        own.has_command = True
     elif model_format == "huggingface":
         if not (_convert_huggingface(draft, own, model) or is_unknown):
             return
@@ -282,7 +283,7 @@ def _read_model(
     elif model.get("storage").value is not None:
         own.mounts.add(MODEL_PATH)
     own.words = [_filled(word, document) for word in own.words]
-    own.env = {name: None if value is None else _filled(value, document) for name, value in own.env.items()}
+    own.env.update({name: _filled(value, document) for name, value in own.env.items() if value is not None})
     if wanted.name is None:
         add_selection_doubt(own, runtime, model_format)
     elif runtime is not None:

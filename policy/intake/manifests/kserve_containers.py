@@ -45,6 +45,7 @@ def merge_container(
     else:
         _merge_variables(own, base, model)
     own.beside = [*{each.field: each for each in (*own.beside, *draft.beside)}.values()]
+    own.secrets |= draft.stated_secrets()
     own.mounts |= draft.mounts
     own.folder = draft.folder or own.folder
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
@@ -62,7 +63,8 @@ def _merge_variables(own: EngineDraft, base: ManifestNode, model: ManifestNode) 
     """
     below, above = ([item for item in node.get("env").items() if _is_variable(item)] for node in (base, model))
     named = {item.value["name"]: item for item in [*below, *above]}
-    own.env, own.has_hidden_variables = {}, False
+    own.env.clear()
+    own.has_hidden_variables = False
     read_env_from(model.get("envFrom") if model.get("envFrom").value else base.get("envFrom"), own)
     for item in merged_list([item.value for item in below], [item.value for item in above], "name"):
         node = named[item["name"]]

@@ -171,7 +171,7 @@ def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spre
     user = draft.words, draft.places
     if not draft.has_command and (is_spread or not with_workers):
         draft.words, draft.places, draft.has_command = [], [], True
-        draft.env = {**ENV, **(WORKER_ENV if role == "worker" else {}), **draft.env}
+        draft.env.replace({**ENV, **(WORKER_ENV if role == "worker" else {}), **draft.env})
         draft.add(ADDED, "vllm", "serve", MODEL_PATH)
         _add_parallelism(draft, part.own.get("parallelism"), with_workers=with_workers, worker=role == "worker")
         _add_offloading(draft, part.own, user[0])

@@ -75,7 +75,7 @@ def _add_words(draft: EngineDraft, words: ManifestNode) -> None:
 
 
 def _add_variables(draft: EngineDraft, values: ManifestNode) -> None:
-    draft.env = {"HF_HOME": "/tmp/.cache/huggingface", "HF_TOKEN": None}  # noqa: S108  # the chart's
+    draft.env.replace({"HF_HOME": "/tmp/.cache/huggingface", "HF_TOKEN": None})  # noqa: S108  # the chart's
     for name in VARIABLES:
         value = values.get(name).scalar()
         if value:

@@ -139,7 +139,7 @@ def read_container(
     ``added`` has the variables that the controller sets if the container does not: their values are not known.
     """
     draft = EngineDraft(container)
-    draft.env = dict.fromkeys(added)
+    draft.env.replace(dict.fromkeys(added))
     draft.add_list(container.get("command"), "command")
     draft.has_command = bool(draft.words)
     draft.add_list(container.get("args"), "args")

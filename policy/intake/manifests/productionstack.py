@@ -129,7 +129,7 @@ def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *,
 
 
 def _add_env(draft: EngineDraft, spec: ManifestNode, serving: ManifestNode, config: ManifestNode) -> None:
-    draft.env = {"PYTHONHASHSEED": "123"}
+    draft.env.replace({"PYTHONHASHSEED": "123"})
     if config.get("v0").scalar() == "1":
         draft.env["VLLM_USE_V1"] = "0"
     if serving.get("vllmApiKey").value:

@@ -64,7 +64,7 @@ def started(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | No
     draft.secrets |= start.secrets
     draft.folder = draft.entered(start.folders) if start.is_read else ANYWHERE
     if not start.is_read:
-        draft.env = dict.fromkeys(draft.env)
+        draft.env.replace(dict.fromkeys(draft.env))
         draft.has_hidden_variables = True
     return start
 

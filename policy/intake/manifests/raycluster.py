@@ -171,8 +171,9 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
     content = spec.get("runtimeEnvYAML").yaml()
     environment = NO_ENVIRONMENT if content is None else read_job_environment(content)
     if environment.image is not None:  # Ray starts it without the variables of the container
-        draft.image, draft.env = environment.image, dict.fromkeys(draft.env)
-    draft.env = draft.env | environment.variables
+        draft.image = environment.image
+        draft.env.replace(dict.fromkeys(draft.env))
+    draft.env.update(environment.variables)
     if is_elsewhere:
         draft.has_hidden_variables = True
         draft.doubts.append(ELSEWHERE)

@@ -159,7 +159,7 @@ def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContain
     mounts = Mounts.union([draft.mounts for draft in drafts])
     hidden = any(draft.has_hidden_variables for draft in drafts)
     hardware = list(dict.fromkeys(sign for draft in drafts for sign in draft.hardware))[:MAX_SIGNS]
-    secrets = frozenset[str]().union(*(draft.secrets for draft in drafts))
+    secrets = frozenset[str]().union(*(draft.stated_secrets() for draft in drafts))
     beside = [each for draft in drafts for each in draft.beside]
     folders = {draft.folder for draft in drafts} or {""}
     folder = folders.pop() if len(folders) == 1 else ANYWHERE
@@ -186,11 +186,12 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
     environment = read_runtime_environment(application, config)
     # Ray starts a different image without the variables of its container.
     env = containers.env if environment.image is None else dict.fromkeys(containers.env)
-    draft.image, draft.env = environment.image or containers.image, env | environment.variables
+    draft.image = environment.image or containers.image
+    draft.env.replace(env | environment.variables)
     draft.has_hidden_variables = containers.has_hidden_variables
     if environment.image is None:
         draft.mounts, draft.folder, draft.beside = containers.mounts, containers.folder, [*containers.beside]
-    draft.secrets = containers.secrets
+    draft.secrets |= containers.secrets
     for note in containers.notes:
         draft.note(note)
     draft.hardware += accelerator_signs([config.get("accelerator_type").value], "accelerator_type")

@@ -8,12 +8,13 @@ within a substitution: `ID=$(docker run …)`.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
 
 from policy.intake.command.container_programs import container_run, may_run_image, names_vllm, started_elsewhere
-from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
+from policy.intake.command.expansion import MAX_COPIED, ExpansionBudget, ShellSyntaxError
 from policy.intake.command.image_words import NO_NAMES, named_images
 from policy.intake.command.launcher import find_server
 from policy.intake.command.made_images import NO_IMAGES, made_images
@@ -26,6 +27,7 @@ from policy.intake.manifests.containerrun import add_words, passed_names, read_c
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.reading import ManifestNode
 from policy.intake.manifests.script_header import BASH, ScriptHeader, header_of
+from policy.masking import stated_secrets
 
 SHAPE: Final = "a shell script (`script` alone)"
 ARGUMENTS: Final = Unknown("$@", is_several=True)
@@ -79,7 +81,7 @@ def _only_starts_containers(draft: EngineDraft) -> bool:
 def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> bool:
     """Read the containers of vLLM that a script starts; false if another command may start one as well."""
     options = shell_options(BASH, header.options, 0)
-    budget = ExpansionBudget()
+    budget, own, within = ExpansionBudget(), ExpansionBudget(), ExpansionBudget()
     try:
         commands = split(
             text,
@@ -90,7 +92,8 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
             ends_on_failure=options.ends_on_failure,
             has_pipefail=options.has_pipefail,
             refuses_unset=options.refuses_unset,
-            within=ExpansionBudget(),
+            budget=own,
+            within=within,
         )
     except ShellSyntaxError:
         return True  # reading the whole script reports this
@@ -98,6 +101,9 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
     runs = [(command, run) for command, run in read if run is not None and run.words and run.starts]
     named = named_images(text) if runs else NO_NAMES
     made = made_images(command.words for command in commands if not command.unreached) if runs else NO_IMAGES
+    secrets = frozenset(
+        islice([*stated_secrets(header.env), *own.secrets, *within.secrets], MAX_COPIED // max(1, len(runs)))
+    )
     for place, (command, run) in enumerate(runs[:MAX_RUNS]):
         names = passed_names(run)
         env = command.env
@@ -108,7 +114,8 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
         if variables is None:
             continue
         is_hidden = variables.has_hidden_variables or header.has_hidden_variables
-        variables = replace(variables, has_hidden_variables=is_hidden, notes=(*header.notes, *variables.notes))
+        all_notes = (*header.notes, *variables.notes)
+        variables = replace(variables, has_hidden_variables=is_hidden, notes=all_notes, secrets=secrets)
         node = ManifestNode(script.reader, None, within=True)
         node.parent, node.key = script, place
         doubts = [doubt for doubt in (*header.doubts, command.doubt, command.unreached) if doubt]

@@ -64,7 +64,7 @@ def read_task(document: ManifestNode) -> None:
     draft.add("run", "bash", "-c", script)
     draft.has_command = True
     nodes = document.get("num_nodes").count()
-    draft.env = dict.fromkeys(NODE_VARIABLES) | {"SKYPILOT_NUM_NODES": str(1 if nodes is None else nodes)}
+    draft.env.replace(dict.fromkeys(NODE_VARIABLES) | {"SKYPILOT_NUM_NODES": str(1 if nodes is None else nodes)})
     draft.env[GPUS] = _accelerator_count(document.get("resources", "accelerators").value)
     for field in ("envs", "secrets"):
         for name, value in document.get(field).fields():
@@ -138,7 +138,8 @@ def _add_run_options(document: ManifestNode, draft: EngineDraft) -> None:
         return
     own = EngineDraft(document)
     add_options(own, run, PassedVariables({}))
-    draft.env = {**own.env, **draft.env}
+    draft.env.replace({**own.env, **draft.env})
+    draft.secrets |= own.stated_secrets()
     draft.mounts |= own.mounts
     draft.has_hidden_variables = draft.has_hidden_variables or own.has_hidden_variables
 

@@ -129,7 +129,8 @@ def read_unit(document: ManifestNode) -> None:
         if not unit.reader.may_copy_values(unit, shared.env, mounted):
             return
         draft = EngineDraft(unit)
-        draft.env, draft.notes, draft.folder = dict(shared.env), dict(shared.notes), shared.folder
+        draft.env.replace(shared.env)
+        draft.notes, draft.folder = dict(shared.notes), shared.folder
         draft.beside = shared.beside
         draft.has_hidden_variables = shared.has_hidden_variables
         draft.mounts = shared.mounts
@@ -156,7 +157,12 @@ def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, pro
     passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False, names=names)
     if passed is None:
         return False
-    variables = replace(passed, has_hidden_variables=draft.has_hidden_variables, notes=tuple(draft.notes))
+    variables = replace(
+        passed,
+        has_hidden_variables=draft.has_hidden_variables,
+        notes=tuple(draft.notes),
+        secrets=draft.stated_secrets(),
+    )
     return read_container_run(
         draft.node, run, variables, "ExecStart", draft.doubts, problem, named=images.named, made=images.made
     )
@@ -212,9 +218,8 @@ def _read_container(
     before += [word for value in listed_values(settings, "ContainersConfModule") for word in ("--module", value)]
     run = container_run(["podman", *_expanded_words(shared, [*before, *words, image, *arguments.words])])
     if run is not None and run.words and image:
-        read_container_run(
-            unit, run, PassedVariables(shared.env), "Exec", doubts, problem, named=images.named, made=images.made
-        )
+        variables = PassedVariables(shared.env, secrets=shared.stated_secrets())
+        read_container_run(unit, run, variables, "Exec", doubts, problem, named=images.named, made=images.made)
 
 
 def _refusals(key: str, words: UnitWords) -> list[str]:

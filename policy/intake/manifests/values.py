@@ -213,9 +213,9 @@ def _add_variables(draft: EngineDraft, values: ManifestNode) -> None:
     if isinstance(env.value, list):
         read_env(env, draft)
     else:
-        draft.env = {
-            name: None if isinstance(item.value, dict | list) else item.scalar() for name, item in env.fields()
-        }
+        draft.env.replace(
+            {name: None if isinstance(item.value, dict | list) else item.scalar() for name, item in env.fields()}
+        )
     other = next((name for name, item in values.value.items() if item and name != "env" and _is_variables(name)), None)
     if other is not None:
         draft.has_hidden_variables = True
