@@ -252,10 +252,13 @@ def _assigned_values(text: str) -> Iterator[str]:
 def _beginnings(values: Iterable[str]) -> Iterator[str]:
     """The printable beginnings of values, because messages escape other characters; short ones are left out.
 
-    So are those of each word of a value: a shell makes words of one that is not quoted.
+    So are those of each word of a value, which blanks and such characters end: a shell makes words of one that is not
+    quoted. What follows an `=` in one is the value of a flag.
     """
     for value in values:
-        words = value.split()
+        plain = value if value.isprintable() else "".join(each if each.isprintable() else " " for each in value)
+        words = plain.split()
+        words += [word.partition("=")[2] for word in words] if "=" in plain else []
         for text in words if len(words) == 1 else (value.strip(), *words):
             beginning = "".join(takewhile(str.isprintable, text[:MAX_BEGINNING]))
             if len(beginning) >= MIN_VALUE:

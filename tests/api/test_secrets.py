@@ -866,9 +866,9 @@ def test_a_stated_secret_is_not_shown_in_any_kind_of_manifest(policy: Policy) ->
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
 
 
-@pytest.mark.parametrize("blank", [" ", "\n", "\t"])
+@pytest.mark.parametrize("blank", [" ", "\n", "\t", "\x01", "="])
 def test_no_word_of_a_stated_secret_is_shown(policy: Policy, blank: str) -> None:
-    value = f"first1{blank}{SECRET}{blank}{SECRET}x"
+    value = f"first{blank}{SECRET}{blank}{SECRET}x" if blank != "=" else f"optimization={SECRET}"
     scripts = [each.replace("MODEL", NAME).replace("VALUE", "$API_KEY") for each in QUOTING]
     scripts += [f"set -- $API_KEY; {each.replace('MODEL', NAME).replace('VALUE', '$2')}" for each in QUOTING]
     documents = [
