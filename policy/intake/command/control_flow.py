@@ -103,6 +103,8 @@ class ControlFlow(Struct):
     pipeline_fails: bool = False
     """Whether a command of the current pipeline makes it certainly fail."""
     is_pipeline_negated: bool = False
+    depth: int = 0
+    """The number of ``blocks``, for each command without a call."""
     loop_depth: int = 0
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
@@ -230,6 +232,7 @@ class ControlFlow(Struct):
         mark = len(variables.changed)
         self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped, opener, never, mark=mark))
         variables.chain = Chain(start=start, mark=len(variables.changed))
+        self.depth += 1
         self.is_piped = False  # the block as a whole reads from the pipe
         variables.function_depth += kind in FUNCTION_BLOCKS
         self.loop_depth += kind == "do"
@@ -243,6 +246,7 @@ class ControlFlow(Struct):
         if opened != kind and (opened, kind) not in {("group", "{"), ("f(", "(")}:
             return
         variables, block, stop = self.variables, self.blocks.pop(), len(self.script.commands)
+        self.depth -= 1
         variables.function_depth -= opened in FUNCTION_BLOCKS
         self.loop_depth -= opened == "do"
         variables.chain = block.chain

@@ -125,7 +125,8 @@ def server_in_script(
             never.append((found, command.unreached))
             continue
         program = command.words[0].rpartition("/")[2]
-        if _is_other(found) and (why := _other_name(command, program, copied)):
+        may_rename = (command.writes or copied is not None) and _is_other(found)
+        if may_rename and (why := _other_name(command, program, copied)):
             found = UnreadableCommand(why, place, names_vllm=True)
         elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program

@@ -349,7 +349,7 @@ class _ShellReader:
                 outputs=outputs,
                 is_required=self.flow.ends_on_failure and operator not in {"&&", "||"},
                 joiner=self.variables.chain.joiner,
-                depth=len(self.flow.blocks),
+                depth=self.flow.depth,
             )
         if (assignments or not is_added) and self.is_noted(written):  # for a substitution, which is not read
             self.script.add([":", Unknown(written)], self.variables.share_environment(), outputs=outputs)
