@@ -80,6 +80,7 @@ class EngineDraft:
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
         self.table = node.reader.images
+        node.note_read()
         self.words: list[str] = []
         self.places: list[str] = []
         self.env = StatedVariables()

@@ -53,6 +53,7 @@ def read_model_booster(document: ManifestNode) -> None:
     backend = document.get("spec", "backend")
     with unread_fields(("Kthena backend", backend)):
         for worker in backend.get("workers").items():
+            worker.note_read()
             if worker.get("type").text() in TYPES.get(backend.get("type").text() or "", ()):
                 with unread_fields(("Kthena worker", worker)):
                     _read_worker(backend, worker)

@@ -98,6 +98,8 @@ class ManifestReader:
         self.unread: dict[str, list[RequestFault]] = {}
         """The faults of objects that were refused before they are read, by their pointers."""
         self.containers: list[Container] = []
+        self.read_paths: set[str] = set()
+        """The paths of the containers and other values that were read as an engine's, under review."""
         self.ignored: list[ManifestNode] = []
         """The objects of unknown kinds without a container, and Ray clusters in which nothing starts vLLM."""
         self.documents = 0
@@ -393,6 +395,11 @@ class ManifestNode:
             nodes.append(node)
             node = node.parent
         return nodes[::-1]
+
+    def note_read(self) -> None:
+        """Note that this container, or what a controller makes one of, was read; paths are only needed in a review."""
+        if self.reader.is_under_review:
+            self.reader.read_paths.add(self.path)
 
     def shown(self) -> str:
         """The value as a message shows it, unless it may be a secret."""

@@ -321,6 +321,8 @@ def _read(node: ManifestNode) -> None:
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
             adapter(node)
+            if node.reader.is_under_review:
+                unknown_kinds.add_unread_containers(node)
         elif identity in helm_objects.KUSTOMIZATIONS:
             helm_objects.read_kustomization(node, identity)
         elif identity in helm_objects.RENDER:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     _Keys = tuple["_Keys", str | int] | None
 
 POD_LISTS: Final = frozenset({"containers", *PASSING})
+UNREAD: Final = "the field with this container is not read, and it may start vLLM; use the fields that are read"
 COMMAND_FIELDS: Final = ("command", "args", "source")
 
 
@@ -58,6 +59,18 @@ def _read(container: ManifestNode, keys: list[str | int], kind: str) -> None:
     if draft.starts_vllm():
         draft.note(f"the kind {quoted(kind)} is not known; what its controller adds to the container is not considered")
         draft.finish()
+
+
+def add_unread_containers(node: ManifestNode) -> None:
+    """Add an item with a problem for each container in an object of a known kind that names vLLM and was not read.
+
+    It stands in a field that is not known, which a later release of the kind's controller may have.
+    """
+    reader = node.reader
+    for keys in _containers(node.value):
+        container = node.below(keys)
+        if names_vllm(container) and container.path not in reader.read_paths:
+            reader.add(Container(container.path, problem=UNREAD), container)
 
 
 def unread_container(node: ManifestNode) -> str | None:
