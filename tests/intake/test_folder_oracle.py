@@ -65,6 +65,7 @@ def check(script: str, folder: Path) -> None:
 CHANGES = st.sampled_from(
     [
         *("cd @/tmp", "cd @/missing", "! cd @/tmp", "! cd @/missing", "cd a", "cd ..", "cd", "cd @/tmp | cat"),
+        *("cd @/tmp x", "cd ~", "cd $HOME/x", "cd ~/../tmp", 'cd "$A"', "cd -P @/tmp", "cd -- @/tmp"),
         *("cd @/missing 2>&1", "cd @/tmp >@/missing/a", "test -f @/missing", "true", "false"),
         *("set -e", "set +e", "exit", "exit 1"),
     ]

@@ -10,6 +10,8 @@ MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
 ROOT: Final = re.compile(r"(?:/proc/(?:self|thread-self|[0-9]{1,9})(?:/task/[0-9]{1,9})?/root)++(?=/|\Z)")
 """Matches the beginning of a path that is a link of a process to the root."""
+IN_HOME: Final = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/(?!\.\.(?:/|\Z))[^/$`*?\[{]*+)*+")
+"""Matches a path in the home of the one who runs a command, of which only the home is not known."""
 
 ANYWHERE: Final = "\0"
 """Stands for a working folder that may be any."""

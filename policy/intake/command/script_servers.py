@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from policy.intake.command.installation import as_uncertain
 from policy.intake.command.installer_options import InstallVariables
+from policy.intake.command.paths import IN_HOME
 from policy.intake.command.pip_command import MAY_INSTALL
 from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
@@ -51,11 +52,18 @@ def _other_name(command: Command, program: str, copied: str | None) -> str:
 
 
 def _entered(command: Command, env: Variables) -> str:
-    """The folder that `cd` enters: the home without one, and one that is not known if `CDPATH` may name others."""
+    """The folder that `cd` enters: the home without one, and one that is not known if `CDPATH` may name others.
+
+    Of several operands dash enters the first, where bash enters none.
+    """
     named = [word for word in command.words[1:] if word not in CD_OPTIONS]
     target = named[-1] if named else "~"
     home = command.env.get("HOME", env.get("HOME"))
-    if target == "-" or (target[:1] not in {"/", ".", "~"} and command.env.get("CDPATH", env.get("CDPATH", "")) != ""):
+    if (
+        len(named) > 1
+        or target == "-"
+        or (target[:1] not in {"/", ".", "~"} and command.env.get("CDPATH", env.get("CDPATH", "")) != "")
+    ):
         return Unknown(target)
     return f"{home}{target[1:]}" if home and (target == "~" or target.startswith("~/")) else target
 
@@ -85,7 +93,7 @@ class _CommandsBefore(Struct):
         """The folders before a server, those marked of the last ones to which the script may fail to change."""
         last = zip(self.folders[-MAX_MARKED:], self.changes[-MAX_MARKED:], strict=True)
         return self.folders[:-MAX_MARKED] + [
-            folder if type(folder) is Unknown or _is_certain(commands[at : at + 2], server) else Perhaps(folder)
+            folder if _is_anywhere(folder) or _is_certain(commands[at : at + 2], server) else Perhaps(folder)
             for folder, at in last
         ]
 
@@ -175,6 +183,11 @@ def _unreached(
     if not never or (unread is not None and unread.names_vllm):
         return unread
     return UnreadableCommand(never[0][1], place, names_vllm=True, remedy=STARTS_NOTHING)
+
+
+def _is_anywhere(folder: str) -> bool:
+    """Whether a folder is not known, other than one in a home."""
+    return type(folder) is Unknown and IN_HOME.fullmatch(folder) is None
 
 
 def _is_certain(commands: list[Command], server: Command) -> bool:

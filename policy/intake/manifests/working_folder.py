@@ -8,7 +8,7 @@ from __future__ import annotations
 from posixpath import isabs, join
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.paths import ANYWHERE, IN_HOME
 from policy.intake.command.words import Perhaps, Unknown
 from policy.intake.manifests.mounts import absolute
 
@@ -22,7 +22,6 @@ MAX_LEFT: Final = 8
 """The most folders in which a script may stay that are looked at; with more, its folder is not known."""
 EXPANDED: Final = frozenset("$`*?[")
 """The characters of a folder that a shell may expand, but for `~` at its beginning."""
-HOMES: Final = ("~", "$HOME", "${HOME}")
 VOLATILE: Final = ("/proc/", "/dev/fd")
 """The beginnings of folders that lead elsewhere in each process."""
 
@@ -50,9 +49,9 @@ def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequ
 
 def _changed(folder: str, path: str) -> str:
     """The folder after a change from another one."""
-    if path.startswith(HOMES):
+    if IN_HOME.fullmatch(path) is not None:
         return ""
-    is_unknown = type(path) is Unknown or path == "-" or not EXPANDED.isdisjoint(path)
+    is_unknown = type(path) is Unknown or path == "-" or path[:1] == "~" or not EXPANDED.isdisjoint(path)
     if is_unknown or len(folder) + len(path) > MAX_FOLDER or (folder == ANYWHERE and not isabs(path)):
         return ANYWHERE
     joined = join(folder, path)
