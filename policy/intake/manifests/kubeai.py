@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.manifests import images, storage
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import profile_signs
-from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.mounts import Mounts, absolute
 from policy.intake.manifests.pods import expand, read_env_from
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
@@ -25,6 +25,7 @@ MODULE: Final = "vllm.entrypoints.openai.api_server"
 CACHE: Final = "/models"
 """The folder of KubeAI's cache; a model's folder in it is named by its UID, which the manifest does not show."""
 CLAIM: Final = "/model"
+SAME_PLACE: Final = "the file {} is at the place of another one, which it may replace"
 
 
 def read_model(document: ManifestNode) -> None:
@@ -57,15 +58,29 @@ def read_model(document: ManifestNode) -> None:
         value = node.text()
         if value is not None:
             draft.env[name] = expand(value, draft, node)
-    for file in spec.get("files").items():
-        path, content = file.get("path").text(), file.get("content").text()
-        if path and content is not None:
-            draft.files[path] = content
-    draft.mounts |= Mounts(draft.files)
+    _add_files(draft, spec.get("files"))
     profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
     draft.hardware += profile_signs(profile, "resourceProfile")
     with unread_fields(("KubeAI model", spec)):
         draft.finish()
+
+
+def _add_files(draft: EngineDraft, files: ManifestNode) -> None:
+    """Add the files of a Model, which KubeAI writes into one ConfigMap, with `_` for each `/` of a path as their keys.
+
+    The last of several files with one key counts for all of them.
+    """
+    found = [(file.get("path").text(), file.get("content").text()) for file in files.items()]
+    contents = {path.replace("/", "_"): content for path, content in found if path and content is not None}
+    places: set[str] = set()
+    for path, content in found:
+        if path and content is not None:
+            draft.files[path] = contents[path.replace("/", "_")]
+            place = absolute(path)
+            if place in places and not draft.doubts:
+                draft.doubts.append(SAME_PLACE.format(quoted(path)))
+            places.add(place)
+    draft.mounts |= Mounts(draft.files)
 
 
 def _add_model(draft: EngineDraft, spec: ManifestNode) -> None:
