@@ -569,11 +569,11 @@ def _engines(size: int, most: int = 1024, **members: Any) -> list[dict[str, Any]
 
 
 ENGINES: Final = 20
-FIELD: Final = "{{ .ObjectMeta.Name }}"
 """The number of engines that share a growing text.
 
 If both grew, the work would be their product, up to the limit of what one manifest may copy.
 """
+FIELD: Final = "{{ .ObjectMeta.Name }}"
 
 
 def _mounting(size: int, engines: int = ENGINES, text: int | None = None) -> bytes:
