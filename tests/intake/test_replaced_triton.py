@@ -55,8 +55,23 @@ def test_triton_may_be_absent(ask: Asking, script: str, subcommand: str, named: 
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *("echo triton | xargs pip uninstall -y", "pip freeze | xargs -n 1 pip3 uninstall -y", "pip uninstall -yr /r"),
+        *("pip uninstall -y -r /r", "pip uninstall --requirement=/r -y", 'pip uninstall -y "$X"', "pip uninstall tri*"),
+    ],
+)
+def test_packages_that_are_not_known_may_be_triton(ask: Asking, command: str) -> None:
+    why = "`pip uninstall` of packages that are not known may leave vLLM without Triton or with another one"
+    warnings, faults = doubts(ask, f"{command}; {V}")
+    assert [each.startswith(why) for each in warnings] == [True]
+    assert any(each.startswith(why) for each in faults)
+
+
+@pytest.mark.parametrize(
     "script",
     [
+        f"pip uninstall -y pandas; {V}",
         f"pip install pandas; {V}",
         f"pip show triton; {V}",
         f"pip install triton-kernels tritonclient triton.tools; {V}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.pip_command import PIP_COMMANDS, PIP_NAME, subcommand
 from policy.intake.command.programs import SHELLS, TEXT_PROGRAMS
+from policy.intake.command.words import is_uncertain
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = re.compile(r"(?:pytorch[-_.]{1,2})?triton(?:[-_.]{1,2}(?:rocm|xpu))?(?![\w.-]).*", re.DOTALL)
 """Matches a requirement of Triton, or of one of PyTorch's builds of it."""
+
+LIST: Final = re.compile(r"-[a-z]*r|--r")
+"""Matches the beginning of `-r`, also with other letters before it, and of `--requirement` and its abbreviations."""
+WITHOUT_TRITON: Final = "`pip {}` of {} may leave vLLM without Triton or with another one, and it chooses the runner by whether Triton works"
 
 SEPARATORS: Final = re.compile(r"[\s;&|()'\"]+")
 
@@ -31,9 +36,13 @@ def replaced_triton(words: Sequence[str]) -> list[str]:
     change = None if at is None or programs[0] in TEXT_PROGRAMS else subcommand(words, at + 1, PIP_COMMANDS)
     if change is None:
         return []
-    return [
-        f"`pip {words[change]}` of {quoted(word)} may leave vLLM without Triton or with another one, and it chooses "
-        "the runner by whether Triton works"
-        for word in words[change + 1 :]
-        if PACKAGE.fullmatch(word.lower()) is not None
-    ][:1]
+    arguments = words[change + 1 :]
+    named = next((quoted(word) for word in arguments if PACKAGE.fullmatch(word.lower()) is not None), "")
+    if not named and words[change] == "uninstall" and ("xargs" in programs[:at] or any(map(_is_list, arguments))):
+        named = "packages that are not known"
+    return [WITHOUT_TRITON.format(words[change], named)] if named else []
+
+
+def _is_list(word: str) -> bool:
+    """Whether an argument of pip is an option for a file with packages, or may be one or any package."""
+    return LIST.match(word) is not None or is_uncertain(word)
