@@ -21,7 +21,10 @@ PACKAGE: Final = re.compile(r"(?:pytorch[-_.]{1,2})?triton(?:[-_.]{1,2}(?:rocm|x
 
 LIST: Final = re.compile(r"-[a-z]*r|--r")
 """Matches the beginning of `-r`, also with other letters before it, and of `--requirement` and its abbreviations."""
-WITHOUT_TRITON: Final = "`pip {}` of {} may leave vLLM without Triton or with another one, and it chooses the runner by whether Triton works"
+WITHOUT_TRITON: Final = (
+    "`pip {}` of {} may leave vLLM without Triton or with another one, and it chooses "
+    "the runner by whether Triton works"
+)
 
 SEPARATORS: Final = re.compile(r"[\s;&|()'\"]+")
 
