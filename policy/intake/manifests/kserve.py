@@ -19,6 +19,8 @@ from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.kserve_containers import SHIPPED_ARGUMENTS, merge_container
+from policy.intake.manifests.kserve_metadata import metadata_doubt
+from policy.intake.manifests.kserve_pods import component_doubt
 from policy.intake.manifests.kserve_runtimes import (
     OTHER_FORMATS,
     SHIPPED_RUNTIMES,
@@ -66,7 +68,6 @@ CPU_NAME: Final = "-cpu"
 GPU: Final = "nvidia.com/gpu"
 MIG: Final = "nvidia.com/mig"
 GPU_TAG: Final = "-gpu"
-SERVER_TYPE: Final = "serving.kserve.io/server-type"
 VLLM_SERVER: Final = "vllmserver"
 HUGGINGFACE_SERVER: Final = "huggingfaceserver"
 SERVERS: Final = {"kserve-vllmserver": VLLM_SERVER, "kserve-huggingfaceserver": HUGGINGFACE_SERVER}
@@ -123,7 +124,10 @@ def read_runtime(document: ManifestNode) -> None:
     workers = document.get("spec", "workerSpec")
     added = dict.fromkeys((PIPELINE, TENSOR, *NODE_VARIABLES)) if workers.is_object() else {}
     rendered = [item for name in (SERVER_CONTAINER, TRANSFORMER) for item in _named(document.get("spec"), name)]
-    with doubted(document.reader, lambda: template_doubt(rendered, References())):
+    with (
+        doubted(document.reader, lambda: template_doubt(rendered, References())),
+        doubted(document.reader, lambda: component_doubt(document.get("spec"))),
+    ):
         for pod in (document.get("spec"), workers):
             for container in pod_containers(pod):
                 draft = read_container(container, pod)
@@ -140,7 +144,11 @@ def read_inference_service(document: ManifestNode) -> None:
     If there is a model, a worker without a command gets the runtime's.
     """
     rendered: list[ManifestNode] = []
-    with doubted(document.reader, lambda: template_doubt(rendered, References(document.get("metadata").value))):
+    metadata = document.get("metadata")
+    with (
+        doubted(document.reader, lambda: template_doubt(rendered, References(metadata.value))),
+        doubted(document.reader, lambda: metadata_doubt(metadata, is_replaced=True)),
+    ):
         for part in ("predictor", "transformer", "explainer"):
             component = document.get("spec", part)
             with unread_fields(("KServe component", component)):
@@ -180,7 +188,8 @@ def _read_predictor(document: ManifestNode, rendered: list[ManifestNode]) -> Non
         wanted = wanted_runtime(model, model.get("modelFormat", "name").text() or "", None, has_workers=has_workers)
         runtime = runtime_of(model.reader, wanted)
     added = _worker_variables(workers, runtime) if has_workers else {}
-    read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
+    with doubted(model.reader, lambda: "" if runtime is None else runtime.doubt):
+        read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
     if wanted is not None:
         _add_rendered(rendered, document.get("spec", "predictor"), model, runtime)
         with unread_fields(("KServe model", model)):
@@ -284,6 +293,8 @@ def _read_model(
         own.mounts.add(MODEL_PATH)
     own.words = [_filled(word, document) for word in own.words]
     own.env.update({name: _filled(value, document) for name, value in own.env.items() if value is not None})
+    if runtime is not None and runtime.doubt:
+        own.doubt(runtime.doubt)
     if wanted.name is None:
         add_selection_doubt(own, runtime, model_format)
     elif runtime is not None:
@@ -368,14 +379,6 @@ def _shows_vllm(own: EngineDraft, name: str | None, model_format: str) -> bool:
         or images.names_vllm(own.image)
         or shows_vllm(own.words, own.env, by_model=False)  # many runtimes have `--model`
     )
-
-
-def server_of(document: ManifestNode) -> str:
-    """The annotation of a runtime that names its server, empty if it has none."""
-    annotations = document.get("metadata").value
-    annotations = annotations.get("annotations") if isinstance(annotations, dict) else None
-    found = annotations.get(SERVER_TYPE) if isinstance(annotations, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 def _choose_build(

@@ -52,6 +52,7 @@ LATER_PROTOCOLS: Final = frozenset({"vLLM", "triton"})
 NAMESPACE: Final = "namespace"
 ANY_NAMESPACE: Final = "any namespace"
 CLUSTER: Final = "cluster"
+SERVER_TYPE: Final = "serving.kserve.io/server-type"
 
 
 class WantedRuntime(NamedTuple):
@@ -81,6 +82,14 @@ def wanted_runtime(model: ManifestNode, model_format: str, protocol: str | None,
 def runtime_of(reader: ManifestReader, wanted: WantedRuntime) -> ServingRuntime | None:
     """The runtime of the manifest that a predictor names, or that KServe selects; None if KServe's own comes first."""
     return reader.runtime(wanted.name) if wanted.name is not None else _selected(reader, wanted)
+
+
+def server_of(document: ManifestNode) -> str:
+    """The annotation of a runtime that names its server, empty if it has none."""
+    annotations = document.get("metadata").value
+    annotations = annotations.get("annotations") if isinstance(annotations, dict) else None
+    found = annotations.get(SERVER_TYPE) if isinstance(annotations, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def is_shipped(name: str | None, wanted: str) -> bool:

@@ -22,6 +22,8 @@ from policy.intake.command.words import PLAIN_NAME
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED
+from policy.intake.manifests.kserve_metadata import metadata_doubt
+from policy.intake.manifests.kserve_pods import filled_mounts
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers
 from policy.intake.manifests.storage import mount
@@ -77,7 +79,11 @@ def read_llm_inference_service(document: ManifestNode) -> None:
     """
     service = MergedService(document)
     spec, own = service.spec, service.own
-    with doubted(document.reader, service.field_doubt):
+    metadata, is_replaced = document.get("metadata"), bool(service.own.get("model", "uri").value)
+    with (
+        doubted(document.reader, service.field_doubt),
+        doubted(document.reader, lambda: metadata_doubt(metadata, is_replaced=is_replaced)),
+    ):
         with _unread_fields(spec):
             _read_workload(_Workload(spec, own, spec, service.context, service))
             if spec.get("prefill").is_object():
@@ -164,6 +170,8 @@ def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spre
             _place(draft, part, role)
     else:
         draft = EngineDraft(part.node)
+    for path in filled_mounts(pod, MAIN):
+        draft.mounts.add(path)
     if part.service is None and not (draft.has_command or draft.words or draft.image):
         return
     for note in notes:

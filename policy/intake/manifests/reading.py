@@ -56,7 +56,8 @@ class ServingRuntime(Struct, frozen=True):
 
     ``server`` is the annotation by which KServe chooses the build of the image, empty if there is none.
     ``is_disabled``: whether KServe refuses a service that names it. ``is_certain``: whether no other runtime of the
-    manifest can be meant. ``spec`` has the model formats for which KServe may select it.
+    manifest can be meant. ``spec`` has the model formats for which KServe may select it. ``doubt`` says what in it may
+    change the model; it is empty if nothing does.
     """
 
     name: str
@@ -66,13 +67,14 @@ class ServingRuntime(Struct, frozen=True):
     server: str = ""
     is_disabled: bool = False
     is_certain: bool = True
+    doubt: str = ""
 
     def is_like(self, other: ServingRuntime) -> bool:
         """Whether another runtime is the same but for its place in the manifest."""
         formats = self.spec.value.get("supportedModelFormats"), other.spec.value.get("supportedModelFormats")
         return formats[0] == formats[1] and (
-            (self.container.value, self.workers.value, self.server, self.is_disabled)
-            == (other.container.value, other.workers.value, other.server, other.is_disabled)
+            (self.container.value, self.workers.value, self.server, self.is_disabled, self.doubt)
+            == (other.container.value, other.workers.value, other.server, other.is_disabled, other.doubt)
         )
 
 

@@ -38,6 +38,8 @@ from policy.intake.manifests import (
     vllmruntime,
     workloads,
 )
+from policy.intake.manifests.kserve_pods import component_doubt
+from policy.intake.manifests.kserve_runtimes import server_of
 from policy.intake.manifests.reading import (
     MAX_DOCUMENTS,
     ManifestNode,
@@ -307,7 +309,8 @@ def _collect_referenced(node: ManifestNode) -> None:
         if name is not None and container is not None:
             is_disabled = node.get("spec", "disabled").value is True
             spec, workers = node.get("spec"), node.get("spec", "workerSpec")
-            runtime = ServingRuntime(name, spec, container, workers, kserve.server_of(node), is_disabled)
+            doubt = component_doubt(spec)
+            runtime = ServingRuntime(name, spec, container, workers, server_of(node), is_disabled, doubt=doubt)
             if identity == CLUSTER_RUNTIME:
                 node.reader.add_cluster_runtime(name, runtime)
             else:

@@ -1,0 +1,84 @@
+"""The labels and annotations by which KServe's controllers and its pod webhook change a pod.
+
+KServe (read at 0.20, August 2026) passes the settings of an InferenceService to its webhook as annotations and labels
+of the pod, such as the claim of a cached model or the name of the container that downloads it. Those of a predictor, a
+runtime or a workload reach the pod as they are written, and so do most of the service's own. ``HARMLESS`` has the ones
+that change no model, no image, no variable and no mount of an engine; any other one of KServe's makes the engines
+doubtful.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.messages import enumerated, quoted
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import ManifestNode
+
+GROUP: Final = "serving.kserve.io"
+INTERNAL: Final = f"internal.{GROUP}"
+MAX_SHOWN: Final = 3
+FIELDS: Final = ("labels", "annotations")
+OF_ENGINE: Final = frozenset(
+    {
+        *("deploymentMode", "autoscalerClass", "metrics", "metric", "targetUtilizationPercentage", "target"),
+        *("min-scale", "max-scale", "stop", "enable-metric-aggregation", "enable-prometheus-scraping"),
+        *("gke-accelerator", "gpu-resource-types", "exp-dra-device-class", "exp-dra-cel-selector"),
+        *("exp-dra-device-count", "exp-dra-container-name", "server-type", "disable-auto-update", "disable-localmodel"),
+        *("nodegroup", "storage-initializer-uid", "inferenceservice", "kind"),
+    }
+)
+"""What sets how many pods there are, on which nodes and devices, and as which user they download."""
+OF_ROUTES: Final = frozenset(
+    {
+        *("enable-tag-routing", "inferencegraph", "inferencepool-migrated", "routing-group", "gateway"),
+        *("enable-served-by-header", "model-based-routing-enabled"),
+    }
+)
+"""What sets the routes to a service."""
+INTERNAL_HARMLESS: Final = frozenset(
+    {
+        *("logger", "logger-sink-url", "logger-mode", "logger-metadata-headers", "logger-metadata-annotations"),
+        *("batcher", "batcher-max-batchsize", "batcher-max-latency", "predictor-host", "predictor-protocol"),
+        *("model-criticality", "lora-criticalities"),
+    }
+)
+"""What sets the logger and the batcher beside an engine, a transformer's predictor, and fields of older versions."""
+INTERNAL_REPLACED: Final = frozenset(
+    {
+        *("localmodel", "localmodel-namespace", "localmodel-sourceuri", "localmodel-pvc-name"),
+        "storage-initializer-sourceuri",
+    }
+)
+"""What KServe removes from the metadata of a service with a model's URI, or sets there itself."""
+HARMLESS: Final = frozenset(
+    {f"{GROUP}/{name}" for name in OF_ENGINE | OF_ROUTES} | {f"{INTERNAL}/{name}" for name in INTERNAL_HARMLESS}
+)
+REPLACED: Final = frozenset(f"{INTERNAL}/{name}" for name in INTERNAL_REPLACED)
+CHANGES: Final = (
+    "{} of {} may change the model, the container that downloads it, or the pod, as KServe reads it there; leave it out"
+)
+
+
+def metadata_doubt(node: ManifestNode, *, is_replaced: bool = False) -> str:
+    """The doubt about the labels and annotations of a node that KServe reads; empty if they are harmless.
+
+    With ``is_replaced`` the node is the metadata of a service with a model's URI.
+    """
+    value = node.value if isinstance(node.value, dict) else {}
+    for field in FIELDS:
+        names = value.get(field)
+        found = (
+            [name for name in names if _is_changing(name, is_replaced=is_replaced)] if isinstance(names, dict) else []
+        )
+        if found:
+            return CHANGES.format(enumerated(found, MAX_SHOWN), quoted(node.below([field]).path))
+    return ""
+
+
+def _is_changing(name: object, *, is_replaced: bool) -> bool:
+    if not isinstance(name, str) or name in HARMLESS or (is_replaced and name in REPLACED):
+        return False
+    domain = name.partition("/")[0]
+    return domain == GROUP or domain.endswith(f".{GROUP}")
