@@ -1493,3 +1493,9 @@ def test_the_values_in_a_substitution_count_towards_the_limit() -> None:
     script = f"A={'a' * 60_000}; X=$(b {'$A' * 1_000})"
     _, (fault,) = read(["sh", "-c", script])
     assert "limit" in fault.message
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_a_backslash_before_a_carriage_return_ends_no_line_in_a_shell(shell: str) -> None:
+    words = [shell, "-c", "echo a \\\r\nexec vllm serve m --enable-dbo"]
+    assert read_command(words, [""] * 3, {}, [], "").words == ["m", "--enable-dbo"]

@@ -84,6 +84,7 @@ def server_of_shell(
             has_pipefail=options.has_pipefail,
             refuses_unset=options.refuses_unset,
             has_other_output=context.depth > 0,
+            keeps_returns=True,
         )
         found = _with_outer(server_in_script(commands, places[at], env, context, find), own, context.budget)
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
@@ -150,7 +151,15 @@ def server_of_eval(
 
     script = text if is_known else Unknown(text, names=replaced_names(words))
     try:
-        commands = split(script, env, EVAL_ARGUMENTS, context.budget, has_hidden_variables=True, has_other_output=True)
+        commands = split(
+            script,
+            env,
+            EVAL_ARGUMENTS,
+            context.budget,
+            has_hidden_variables=True,
+            has_other_output=True,
+            keeps_returns=True,
+        )
     except ExpansionExhausted:
         raise
     except ShellSyntaxError:

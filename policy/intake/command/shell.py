@@ -59,6 +59,7 @@ def split(
     has_pipefail: bool = False,
     refuses_unset: bool = False,
     has_other_output: bool = False,
+    keeps_returns: bool = False,
     within: ExpansionBudget | None = None,
 ) -> list[Command]:
     """The commands of a script, in order.
@@ -69,6 +70,8 @@ def split(
     `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
     With `ends_on_failure` the shell has the option `-e`, with `has_pipefail` `pipefail`, and with `refuses_unset` `-u`.
     With `has_other_output` its standard output may be a file or closed, so that a command may fail to write to it.
+    A backslash before a carriage return and a line break continues the line, as the author of a text means; a shell,
+    which `keeps_returns`, ends the line there.
     The commands within `$(…)` and backticks that may start a container follow those of the script if there is a budget
     for those `within` it.
 
@@ -87,7 +90,7 @@ def split(
     budget = budget or ExpansionBudget()
     reader = _ShellReader(text, env, arguments, budget, is_bash=is_bash, has_hidden_variables=has_hidden_variables)
     reader.flow.ends_on_failure, reader.flow.has_pipefail = ends_on_failure, has_pipefail
-    reader.variables.refuses_unset = refuses_unset
+    reader.variables.refuses_unset, reader.keeps_returns = refuses_unset, keeps_returns
     reader.builtins.has_other_output = has_other_output
     if within is not None:
         reader.builder.substitutions = Substitutions(within)
@@ -133,6 +136,8 @@ class _ShellReader:
         self.arguments = arguments
         self.input_texts: list[str] = []
         """The here-documents of the current command."""
+        self.keeps_returns = False
+        """Whether a backslash before a carriage return quotes it, also before a line break."""
 
     def commands(self) -> list[Command]:
         """The commands of the whole script."""
@@ -199,7 +204,7 @@ class _ShellReader:
         text = self.text
         if text[self.at + 1 : self.at + 2] == "\n":
             self.at += 2
-        elif text.startswith("\r\n", self.at + 1):
+        elif not self.keeps_returns and text.startswith("\r\n", self.at + 1):
             self.at += 3
         else:
             self.builder.put(text[self.at + 1 : self.at + 2] or "\\", bare=False)

@@ -149,7 +149,14 @@ def read_container(
     read_hooks(container, draft)
     volume_mounts = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
-    paths = [*mount_paths(volume_mounts, "mountPath"), *of_controller]
+    devices = mount_paths(container.get("volumeDevices").value, "devicePath")
+    log = container.get("terminationMessagePath").value  # a file that the kubelet mounts
+    paths = [
+        *mount_paths(volume_mounts, "mountPath"),
+        *of_controller,
+        *devices,
+        *([log] if isinstance(log, str) else []),
+    ]
     draft.mounts = Mounts(paths, _empty_mounts(container, pod))
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_FOLDER: Final = 4096
 MAX_LEFT: Final = 8
-"""The most folders in which a script may stay that are looked at; with more, its folder is not known."""
+"""The most other folders in which a script may be that are looked at; with more, its folder is not known."""
 EXPANDED: Final = frozenset("$`*?[")
 """The characters of a folder that a shell may expand, but for `~` at its beginning."""
 VOLATILE: Final = ("/proc/", "/dev/fd")
@@ -37,13 +37,14 @@ def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequ
     folder = ANYWHERE if is_unknown else _changed("", own)
     left: dict[str, None] = {}
     for each in folders:
+        left = dict.fromkeys(_changed(other, each) for other in left) | (left if type(each) is Perhaps else {})
         if type(each) is Perhaps:
             left[folder] = None
-        elif isabs(each):
-            left.clear()
         folder = _changed(folder, each)
-    left.pop(folder, None)
-    stays = len(left) > MAX_LEFT or any(_may_have_model(each, mounts, words) for each in left)
+        left.pop(folder, None)
+        if len(left) > MAX_LEFT:
+            return ANYWHERE
+    stays = any(_may_have_model(each, mounts, words) for each in left)
     return ANYWHERE if stays else folder
 
 

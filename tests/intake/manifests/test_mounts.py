@@ -91,6 +91,20 @@ def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Askin
         assert warnings(ask, pod("/data", path, **fields)) == mount_warning(shown)
 
 
+PACKAGE = "/usr/local/lib/python3.12/dist-packages/triton/backends/__init__.py"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"terminationMessagePath": PACKAGE}, {"volumeDevices": [{"name": "v", "devicePath": PACKAGE}]}]
+)
+def test_a_file_or_a_device_of_the_kubelet_is_a_mount(ask: Asking, fields: dict[str, Any]) -> None:
+    assert warnings(ask, pod("/data", command=SERVE, **fields)) == mount_warning(PACKAGE)
+
+
+def test_the_usual_file_of_a_termination_message_is_no_mount(ask: Asking) -> None:
+    assert warnings(ask, pod("/data", command=SERVE, terminationMessagePath="/dev/termination-log")) == []
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -592,6 +606,8 @@ def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
         *((f"cd /mnt/x && cd {each} || SERVE", {}, True) for each in ("$HOME/x", "~/x")),
         *((f"cd /mnt/x && cd {each} && SERVE", {}, False) for each in ("$HOME/x", "$HOME", "~/x", "${HOME}")),
         *((f"cd {each} && SERVE", {}, True) for each in ("$HOMES", "~x", "~/../mnt/x", "$HOME/$A", "$HOME$A", "~/*")),
+        *((f"cd /mnt/x/a; {each}; SERVE", {}, True) for each in ("cd /b; cd ..", "cd b; cd ..", "cd /b || cd ..")),
+        *(("cd /a; cd b; cd c; SERVE", {}, False), ("cd /mnt/x/a; cd /b && cd .. && SERVE", {}, False)),
         *(("cd /mnt/x & SERVE", {}, True), ("cd /mnt/x; cd /other & SERVE", {}, True)),
         *(("cd /mnt/x; cd /other | true; SERVE", {}, True), ("set -e; cd /mnt/x; cd /other & SERVE", {}, True)),
         *(("ln -s /mnt/x /d; env -C /d SERVE", {}, True), ("ln -s /mnt/x /d; cd /d; env -C /x SERVE", {}, False)),
