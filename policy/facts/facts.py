@@ -210,15 +210,16 @@ class Facts(Struct, frozen=True):
             row[index] = self.row[index]
         return Facts(row, self.stated)
 
-    def document(self, series: tuple[int, int]) -> Any:
-        """The facts that differ from their defaults, as a request's nested ``facts``."""
+    def document(self, series: tuple[int, int], *, hides_secrets: bool = False) -> Any:
+        """The facts that differ from their defaults, as a request's nested ``facts``; their texts may hide secrets."""
+        written = shown if hides_secrets else to_json
         stated = {
             fact.name: value
             for fact, value, default in zip(VOCABULARY, self.row, defaults(series), strict=True)
             if value != default
         }
         absent = {name for name in _PRESENCES if name not in stated}
-        return nested({name: to_json(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
+        return nested({name: written(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
 
 
 @dataclass(slots=True)

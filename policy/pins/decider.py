@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.impact.impact import Impact
+from policy.masking import HIDDEN, MIN_VALUE
 from policy.pins.pins import Pin, Source, pins_of
 from policy.pins.verdicts import PinAnswer, Verdict, undecided, verdict_of, worst
 from policy.problems import REMEDIES
@@ -79,4 +80,9 @@ class PinDecider:
             release: verdict_of(answer, free[release], without_v1=release in self._without_v1, house=self._house)
             for release, answer in pinned.items()
         }
-        return PinVerdicts(pin.source, pin.value, pin.at, found)
+        return PinVerdicts(pin.source, _shown(pin.value), pin.at, found)
+
+
+def _shown(value: str | bool) -> str | bool:  # noqa: FBT001  # the value of a fact
+    """The value of a pin, unless it may be a secret: vLLM takes only short ones."""
+    return HIDDEN if isinstance(value, str) and len(value) >= MIN_VALUE else value

@@ -140,7 +140,8 @@ def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
             _result(answer),
             b"]",
         )
-    facts = encode(answer.evaluation.facts.document(series(request.release.decided_as)))
+    is_derived = request.deployment is not None
+    facts = encode(answer.evaluation.facts.document(series(request.release.decided_as), hides_secrets=is_derived))
     request_json = _input(
         request.request_id,
         request.vllm_version,
@@ -148,7 +149,7 @@ def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
         upstream_only=request.upstream_only,
         verified=request.release.verified,
     )
-    erased = b"false" if request.deployment is None else b"true"
+    erased = b"true" if is_derived else b"false"
     return (
         b"[",
         _name(requested_by),

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.decision.decision import ID_START, id_of
+from policy.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +151,7 @@ class Tracing:
         method = scope["method"] if scope["method"] in METHODS else "_OTHER"
         found: dict[str, Any] = {
             "http.request.method": method,
-            "url.path": scope["path"],
+            "url.path": masked(scope["path"]),
             "url.scheme": scope["scheme"],
             "network.protocol.version": scope["http_version"],
             "runner_policy.revision": self._revision(),

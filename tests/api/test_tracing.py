@@ -164,7 +164,7 @@ def test_every_endpoint_has_a_span_and_all_are_sent_before_the_service_stops(
         client.post("/v1/admission", json={})
         client.get("/v1/rules/kv-connector-fallback")
         client.get("/v1/rules/no-such-rule")
-        client.get("/nothing")
+        client.get("/nothing/token=Zq8JbhpkJG4rt")
         client.request("PROPFIND", "/livez")
     spans = [span for span in collector.spans() if span["attributes"]["url.path"] != "/readyz"]
     assert [
@@ -187,6 +187,7 @@ def test_every_endpoint_has_a_span_and_all_are_sent_before_the_service_stops(
     assert len({span["trace"] for span in spans}) == len(spans)
     assert {span["parent"] for span in spans} == {""}
     assert spans[-1]["attributes"]["http.request.method_original"] == "PROPFIND"
+    assert spans[-2]["attributes"]["url.path"] == "/nothing/token=…"
 
 
 @pytest.mark.parametrize(

@@ -331,3 +331,13 @@ def test_a_pin_of_what_never_starts_says_why_it_does_not(
         "vLLM 0.33.0 has no flag `--swap-space` (args[1]) and would not start"
     )
     assert later["why"].endswith("; no worse problem of V2 is known")
+
+
+@pytest.mark.parametrize("command", ["vllm serve Qwen/Qwen3-8B", f"export {NAME}=$API_KEY; vllm serve Qwen/Qwen3-8B"])
+def test_a_value_that_is_none_of_vllm_s_is_not_shown(call: Callable[..., Done], models: Path, command: str) -> None:
+    env = [{"name": "API_KEY", "value": "Zq8JbhpkJG4r"}, {"name": NAME, "value": "$(API_KEY)"}]
+    container = {"name": "c", "image": "vllm/vllm-openai:v0.33.0", "command": ["sh", "-c", command], "env": env}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    for options in ([], ["--json"]):
+        done = call("pins", "-", "--models", models, *options, stdin=json.dumps(pod))
+        assert ("…" in done.out or "\\u2026" in done.out, "Zq8Jbhpk" in done.out + done.err) == (True, False)

@@ -257,6 +257,19 @@ def test_no_secret_is_in_any_file_or_record(
     assert printed == records
 
 
+def test_the_facts_of_a_deployment_hide_what_answers_hide(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    args = ["serve", "m", "--distributed-executor-backend", "https://bob:Zq8JbhpkJG4rt@h/x.Y"]
+    deployment = {"args": args, "model_configs": {"m": QWEN}}
+    with serve() as server, server.client() as client:
+        answer = client.post("/v1/decisions", json={"deployment": deployment}).raise_for_status().json()
+        (record,) = logged(client, 1)
+    shown = answer["facts"]["parallel_config.distributed_executor_backend"]["value"]
+    assert record["input"]["facts"]["parallel_config"]["distributed_executor_backend"] == shown
+    assert "Zq8JbhpkJG4rt" not in json.dumps(record)
+
+
 def test_nothing_is_recorded_if_the_log_is_off(
     serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
 ) -> None:
