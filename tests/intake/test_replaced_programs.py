@@ -285,6 +285,18 @@ def doubts(script: str) -> list[str]:
         (f"huggingface-cli download facebook/opt-125m --local-dir {MODEL}; SERVE", "huggingface-cli"),
         (f"hf download facebook/opt-125m --local-dir={MODEL}/; vllm serve --model {MODEL}", "hf"),
         (f"tar -xf /x.tar -C {MODEL}; vllm serve --model={MODEL}", "tar"),
+        *((f"{each}; SERVE", "tar") for each in (f"A=$(tar -xf /x.tar -C {MODEL})", f"echo `tar -xf x -C {MODEL}`")),
+        *((f"SERVE {each}", "cp") for each in (f"--name a$(cp -r /x {MODEL})", f"> $(cp -r /x {MODEL})")),
+        *((f"{each}", "cp") for each in (f"env A=$(cp -r /x {MODEL}) SERVE", f"sh -c 'SERVE' \"$(cp -r /x {MODEL})\"")),
+        *(
+            (f"A=$(cd /y; true); {each}; SERVE", "cp")
+            for each in (f"cp -r /x {MODEL}", "D=Qwen; B=$(cp -r /x $D/Qwen3-8B)")
+        ),
+        *((f"while :; do SERVE; {each}; done", "cp") for each in (f"cp -r /x {MODEL}", f"echo $(cp -r /x {MODEL})")),
+        *((f"until SERVE; do {each}; done", "cp") for each in (f"cp -r /x {MODEL}", f"cp -r /x /w/{MODEL}; cd /w")),
+        *((f"SERVE & {each}; wait", "cp") for each in (f"cp -r /x {MODEL}", f"A=$(cp -r /x {MODEL})")),
+        *((f"SERVE | {each}", "cp") for each in (f"{{ cp -r /x {MODEL}; }}", f"cp -r /x {MODEL}")),
+        (f"setsid -f SERVE; cp -r /x {MODEL}", "cp"),
     ],
 )
 def test_a_folder_with_the_name_of_the_model_may_be_another_model(command: str, program: str) -> None:
@@ -406,12 +418,42 @@ def test_a_command_that_may_change_the_file_of_config_is_a_doubt(command: str, s
         *("test -f /models/q/config.json", "grep -q x /models/q/config.json > /tmp/x", "cd /models; touch q2/x; cd /"),
         *("ls /models/q/config.json | xargs cat", "for f in /models/q/*; do cat $f; done", "ls /models/q | wc -l"),
         *("for f in /models/q/*; do echo $f; done; touch x", "rm -f /models/*.tmp"),
+        *("A=$(cat /models/q/config.json)", "A=$(ls -d /models/*)"),
+        *("A=$(cd /models && pwd); touch q", "A=$(cd /models/q; pwd) && touch x"),
         *("tar xf x; git pull", "cp -r /a/b /models/q2", "sed -n 1p /models/q/config.json", "sed -i s/a/b/ t.yaml"),
     ],
 )
 @pytest.mark.parametrize("server", ["vllm serve /models/q", "vllm serve Qwen/Qwen3-8B --config s.yaml"])
 def test_a_command_that_leaves_the_folder_of_the_model_as_it_is_is_certain(command: str, server: str) -> None:
     assert doubts(f"{command}; {server}") == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(
+            "A=$(cp x /usr/bin/vllm); SERVE",
+            "SERVE --name $(pip install vllm==0.20.0)",
+            "SERVE > /tmp/`pip install vllm`",
+        ),
+        *("env A=$(pip install vllm==0.20.0) SERVE", "bash -c 'SERVE' \"$(cp x.pth /a/lib/python3.12/dist-packages)\""),
+        *(
+            "while :; do SERVE; cp x /usr/bin/vllm; done",
+            "SERVE & cp x /usr/bin/vllm",
+            "SERVE | { cp x /usr/bin/vllm; }",
+        ),
+        *("SERVE | { pip install vllm==0.20.0; }", "setsid -f SERVE; pip install vllm==0.20.0"),
+    ],
+)
+def test_substitutions_loops_and_what_runs_beside_the_server_may_replace_it(script: str) -> None:
+    found = installation(script.replace("SERVE", "vllm serve m"))
+    assert found is not None
+    assert found.version is None
+
+
+def test_a_client_that_names_the_model_of_a_server_beside_it_does_not_change_it() -> None:
+    found = doubts(f"vllm serve {MODEL} & python3 client.py -m {MODEL} --port 80; wait")
+    assert [each for each in found if MODEL in each] == []
 
 
 def test_a_replacement_after_the_start_does_not_matter() -> None:

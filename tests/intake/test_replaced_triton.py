@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deployments import Asking
 
 V = "vllm serve dense"
+U = "pip uninstall -y triton"
 
 
 def doubts(ask: Asking, script: str) -> tuple[list[str], list[str]]:
@@ -71,6 +72,50 @@ def test_packages_that_are_not_known_may_be_triton(ask: Asking, command: str) ->
 @pytest.mark.parametrize(
     "script",
     [
+        *(f"A=$({U}); {V}", f'A="$({U})"; {V}', f"A=`{U}`; {V}", f"export A=$({U}); {V}", f"echo $({U}); {V}"),
+        *(f'[ -n "$({U})" ]; {V}', f"if A=$({U}); then :; fi; {V}", f"for i in $({U}); do :; done; {V}"),
+        *(f"echo ${{A:-$({U})}}; {V}", f"A=$({U}) {V}", f'{V} --served-model-name "a$({U})"', f"{V} > /tmp/$({U})"),
+        *(f"A=$(echo $({U})); {V}", f"A=$( ({U}) ); {V}", f"A=$({{ {U}; }}); {V}", f"A=$(true; {U} || :); {V}"),
+        *(f"set -- $({U}); {V}", f'cd "$({U})"; {V}', f": $({U})\n{V}", f"exec env A=$({U}) {V}", f"$({U}); {V}"),
+        *(f"bash -c '{V}' \"$({U})\"", f"bash -c 'A=$({U}); {V}'", f"! A=$({U}); {V}", f"A=$({U}) && {V}"),
+        *(f"A=($({U})); {V}", f"echo $(( $({U}) + 1 )); {V}", f"(( $({U}) > 0 )); {V}", f"cat < $({U}); {V}"),
+        *(f"cat <<E\n$({U})\nE\n{V}", f"T=triton; A=$(pip uninstall -y $T); {V}", f"A=$(({U}); true); {V}"),
+        *(f"A=`echo \\`{U}\\``; {V}", f"case $({U}) in a) :;; esac; {V}", f"A[$({U})]=1; {V}"),
+    ],
+)
+def test_a_substitution_may_replace_triton(ask: Asking, script: str) -> None:
+    warnings, faults = doubts(ask, script)
+    assert len(warnings) == 1
+    assert any(each.startswith(warnings[0]) for each in faults)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(f"until {V}; do {U}; done", f"while true; do {V}; {U}; done", f"for i in 1 2; do {V}; {U}; done"),
+        *(f"until {V}; do A=$({U}); done", f"f() {{ {V}; }}; {U}; f", f"{V} & {U}; wait", f"{V} | {{ {U}; }}"),
+        *(f"{V} 2>&1 | tee log | {{ sleep 1; {U}; }}; echo", f"{{ {V}; }} & {U}; wait", f"setsid -f {V}; {U}"),
+        *(f"{V} & A=$({U}); wait", f"setsid --fork {V}; {U}; sleep infinity", f"until {V}; do :; {V}; {U}; {V}; done"),
+    ],
+)
+def test_triton_may_be_absent_when_a_server_starts_again_or_loads(ask: Asking, script: str) -> None:
+    warnings, _ = doubts(ask, script)
+    assert len(warnings) == 1
+
+
+def test_a_substitution_that_is_not_read_is_a_doubt(ask: Asking) -> None:
+    script = f"{'$(mkdir ' * 5}x{')' * 5}"
+    _, faults = doubts(ask, f"A={script}; {V}")
+    assert [each.split("; ")[0] for each in faults] == [
+        f"the commands in `{script[8 * 4 :][:-4]}` are not read: it is nested more than 4 deep"
+    ]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(f"{V} | tee log; {U}", f"setsid -w {V}; {U}", f"A='$({U})'; {V}", f"{V}; A=$({U})"),
+        *(f"A=$((1 + 2)); {V}", f"cat log | {{ {V}; {U}; }}"),
         f"pip uninstall -y pandas; {V}",
         f"pip install pandas; {V}",
         f"pip show triton; {V}",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.builtin_tables import DECLARATIONS
 from policy.intake.command.programs import LISTED_PROCESSES, QUOTES, STARTS_VLLM, mentions_vllm
+from policy.intake.command.substituted_commands import READS, Written
 from policy.intake.command.words import ASSIGNMENT, Array, Pattern, Unknown, has_braces, has_bracket_expression
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class CommandBuilder:
         self.budget = budget
         self.substitutions: Substitutions | None = None
         """Those that may start a container; None if they are not read."""
+        self.noted: list[Written] = []
+        """The expansions of the current command with commands that may change something."""
         self.command = variables.command
         self.parts: list[str] | None = None
         self.bare_parts: list[str] = []
@@ -139,8 +142,21 @@ class CommandBuilder:
         is_text = is_named and LISTED_PROCESSES.fullmatch(written) is not None
         if not is_text and (is_named or (("$(" in written or "`" in written) and self._may_start_vllm(written))):
             self.script.add([Unknown(written)], self.variables.share_environment())
+        if "$(" in written or "`" in written:
+            self.note_substituted(written)
         if self.substitutions is not None and written.startswith(("`", "$(")):
             self.script.doubt_all(self.substitutions.note(written, self.variables))
+
+    def note_substituted(self, written: str) -> None:
+        """Note an expansion with commands, if they may change something, with the variables of its shell."""
+        if READS.fullmatch(written) is not None:
+            return
+        values: dict[str, str | None] = {}
+        is_short = len(self.variables.values) <= self.budget.copied
+        if "$" in written[2:] and is_short:
+            self.budget.copy(len(self.variables.values))
+            values = dict(self.variables.values)
+        self.noted.append(Written(written, values, self.script.is_bash, is_complete=is_short))
 
     def _may_start_vllm(self, written: str) -> bool:
         """Whether a command in a substitution is a program that is not known, or vLLM by the value of a variable."""

@@ -106,6 +106,8 @@ class ControlFlow(Struct):
     depth: int = 0
     """The number of ``blocks``, for each command without a call."""
     loop_depth: int = 0
+    piped_depth: int = 0
+    """How many of the ``blocks`` read from a pipe."""
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
@@ -233,6 +235,7 @@ class ControlFlow(Struct):
         self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped, opener, never, mark=mark))
         variables.chain = Chain(start=start, mark=len(variables.changed))
         self.depth += 1
+        self.piped_depth += self.is_piped
         self.is_piped = False  # the block as a whole reads from the pipe
         variables.function_depth += kind in FUNCTION_BLOCKS
         self.loop_depth += kind == "do"
@@ -247,6 +250,7 @@ class ControlFlow(Struct):
             return
         variables, block, stop = self.variables, self.blocks.pop(), len(self.script.commands)
         self.depth -= 1
+        self.piped_depth -= block.is_piped
         variables.function_depth -= opened in FUNCTION_BLOCKS
         self.loop_depth -= opened == "do"
         variables.chain = block.chain

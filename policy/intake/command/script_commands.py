@@ -14,6 +14,8 @@ from policy.intake.command.words import Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from policy.intake.command.substituted_commands import Written
+
 ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":", "[", "test"})
 """The commands by which it is known that others never run; a function may have the name of one."""
 REDEFINED_DOUBT: Final = "the script has a function of that name"
@@ -51,6 +53,10 @@ class Command(Struct, frozen=True, gc=False):
     """The operator before it in its list: `&&`, `||`, or none."""
     depth: int = 0
     """How many compound commands and functions enclose it."""
+    substituted: Sequence[Written] = ()
+    """The expansions in it with `$(…)` or backticks that may change something; their commands run before it."""
+    is_piped: bool = False
+    """Whether it reads from a pipe, so that it runs at the same time as the one before it."""
 
 
 class ScriptCommands(Struct):
@@ -80,6 +86,8 @@ class ScriptCommands(Struct):
         is_required: bool = False,
         joiner: str = "",
         depth: int = 0,
+        substituted: Sequence[Written] = (),
+        is_piped: bool = False,
     ) -> None:
         """Add a command."""
         command = Command(
@@ -95,6 +103,8 @@ class ScriptCommands(Struct):
             is_required=is_required and condition is None and not is_masked,
             joiner=joiner,
             depth=depth,
+            substituted=substituted,
+            is_piped=is_piped,
         )
         self.commands.append(command)
 

@@ -5,32 +5,41 @@ Not here: what a single command starts (`program_walk`), and parsing the script 
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.installation import as_uncertain
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.paths import IN_HOME
 from policy.intake.command.pip_command import MAY_INSTALL
-from policy.intake.command.programs import COPY_PROGRAMS, STARTS_VLLM, VLLM
+from policy.intake.command.programs import COPY_PROGRAMS, PYTHON, STARTS_VLLM, VLLM
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
+from policy.intake.command.subshells import commands_within
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
 from policy.intake.command.words import Perhaps, Unknown
+from policy.masking import shown_command
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import Command
     from policy.intake.command.script_context import FindServer, RayJob, ScriptContext, Variables
+    from policy.intake.command.substituted_commands import Written
     from policy.intake.command_line import Installation
 
 BLOCKS: Final = "--block"
 """The option with which `ray start` runs until Ray ends."""
+FORKS: Final = "setsid"
+"""The program that starts another one, and does not wait for it with `-f`."""
 MAX_MARKED: Final = 16
 """How many of the last changes of the working folder are looked at for one that may fail."""
 CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
@@ -68,6 +77,24 @@ def _entered(command: Command, env: Variables) -> str:
     return f"{home}{target[1:]}" if home and (target == "~" or target.startswith("~/")) else target
 
 
+class _Run(Struct, gc=False):
+    """A server that a script starts, as ``found`` with the commands before it, and as its own command says."""
+
+    found: ServerCommand
+    server: ServerCommand
+    number: int
+    """How many commands before it may install one."""
+    folder: str
+    """The working folder before it, as the files know it."""
+    entered: int
+    """How many changes of the working folder are before it."""
+    triton: list[str]
+    """What the first command that may replace Triton before it does to it."""
+    is_repeated: bool
+    is_beside: bool
+    """Whether the commands after it may run before it has started."""
+
+
 class _CommandsBefore(Struct):
     """What the commands before a server mean for it.
 
@@ -75,10 +102,14 @@ class _CommandsBefore(Struct):
     """
 
     installations: ScriptInstallations
+    env: Variables
+    budget: ExpansionBudget
     files: ReplacedFiles = field(default_factory=ReplacedFiles)
-    triton: list[str] | None = None
-    """What the first command that may replace Triton before the first server does to it; None before that server."""
+    triton: list[str] = []
+    """What the first command that may replace Triton does to it."""
     unread: list[Command] = []
+    doubt: str = ""
+    """Why the first substitution that cannot be read cannot; empty if there is none."""
     folders: list[str] = []
     """The folders to which they change."""
     changes: list[int] = []
@@ -97,11 +128,12 @@ class _CommandsBefore(Struct):
             for folder, at in last
         ]
 
-    def read(self, *, is_after: bool = False) -> None:
-        """Read the commands up to here; ``is_after``: whether Triton counts although the first server has started."""
-        if self.triton is None or (is_after and not self.triton):
-            self.triton = next(filter(None, (replaced_triton(command.words) for command in self.unread)), [])
+    def read(self) -> None:
+        """Read the commands up to here."""
         for command in self.unread:
+            for each in command.substituted:
+                self._read_within(each, 0)
+            self.triton = self.triton or replaced_triton(command.words)
             if command.words[0].rpartition("/")[2] in FOLDER_CHANGING:
                 self.installations.change_folder()
             self.installations.read(command)
@@ -109,6 +141,80 @@ class _CommandsBefore(Struct):
         if self.files.configures:
             self.installations.doubt()
         self.unread.clear()
+
+    def _read_within(self, written: Written, depth: int) -> None:
+        """Read the commands of an expansion: what they do counts, but the working folder is that of a subshell."""
+        files = self.files
+        try:
+            for commands in commands_within(written, self.env, self.budget, depth):
+                self.files = copy(files)
+                for command in commands:
+                    for each in command.substituted:
+                        self._read_within(each, depth + 1)
+                    self.triton = self.triton or replaced_triton(command.words)
+                    self.installations.read(replace(command, is_masked=True, is_background=False))
+                    self.files.read(command)
+                files.replaced, files.configures = self.files.replaced, self.files.configures
+                self.files = files
+        except ExpansionExhausted:
+            raise
+        except ShellSyntaxError as error:
+            self.files = files
+            self.doubt = self.doubt or f"the commands in {quoted(shown_command([written.text]))} are not read: {error}"
+
+    def start(self, found: ServerCommand, commands: list[Command], at: int, context: ScriptContext) -> _Run:
+        """The server that the command at a position starts, with what the commands up to it mean for it."""
+        command, installations, files = commands[at], self.installations, self.files
+        if command.substituted:
+            self.unread.append(replace(command, words=[":"], outputs=()))
+        self.read()
+        server = found
+        if found.environment == IMAGES and (active := installations.active(command)) != IMAGES:
+            found = replace(found, environment=active)
+        if found.installation is None:
+            found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
+        found = replace(
+            found,
+            folders=_followed([*self.entered(commands, command), *found.folders], found.folders, files),
+            doubts=[*found.doubts, *files.other_models(found)],
+        )
+        if context.job is not None:
+            context.job.files.append((files, files.folder))
+        return _Run(
+            found,
+            server,
+            installations.number,
+            files.folder,
+            len(self.folders),
+            self.triton,
+            is_repeated=command.is_repeated,
+            is_beside=command.is_repeated or _is_beside_others(command, context.job),
+        )
+
+    def add_later(self, run: _Run) -> None:
+        """Add to a run what the commands up to here mean for it, as they may run before it starts, or loads its model.
+
+        In a loop or a function, it may start where they leave the shell.
+        """
+        found, server, files = run.found, run.server, self.files
+        if not run.is_repeated:
+            named = frozenset(server.words)
+            self.unread = [_without_models(command, named) for command in self.unread]
+        self.read()
+        doubts = [*files.other_models(server)] if run.is_repeated else []
+        if run.is_repeated and len(self.folders) > run.entered:
+            folders = [*found.folders[: run.entered], *map(_perhaps, self.folders[run.entered :]), *server.folders]
+            found = replace(found, folders=_followed(folders, server.folders, files))
+        beside = copy(files)
+        beside.enter(run.folder)
+        doubts += beside.other_models(server)
+        installation = found.installation
+        if server.installation is None:
+            is_later = self.installations.number > run.number
+            installation = as_uncertain(installation or MAY_INSTALL) if is_later else installation
+            installation = _changed(installation, beside.before(server))
+        run.found = replace(found, installation=installation, doubts=[*dict.fromkeys([*found.doubts, *doubts])])
+        run.triton = self.triton
 
 
 def server_in_script(
@@ -119,15 +225,19 @@ def server_in_script(
     ``find`` finds the server that a command starts. The server has a doubt if the script also starts vLLM in another
     way, or may do so with an unreadable command.
     """
-    runs: list[tuple[ServerCommand, int | None]] = []
+    runs: list[_Run] = []
+    piped: _Run | None = None
     doubts: list[str] = []
     never: list[tuple[ServerCommand, str]] = []
     unread: UnreadableCommand | None = None
     copied: str | None = None
-    before = _CommandsBefore(ScriptInstallations(InstallVariables(env)))
-    installations, files = before.installations, before.files
+    before = _CommandsBefore(ScriptInstallations(InstallVariables(env)), env, context.budget)
     inner = context.inner()
     for at, command in enumerate(commands):
+        if piped is not None and not command.is_piped:
+            if commands[at - 1].is_piped:
+                before.add_later(piped)
+            piped = None
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
         if command.unreached and isinstance(found, ServerCommand):
             never.append((found, command.unreached))
@@ -139,20 +249,9 @@ def server_in_script(
         elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
             copied = program
         if isinstance(found, ServerCommand):
-            before.read()
-            if found.environment == IMAGES and (active := installations.active(command)) != IMAGES:
-                found = replace(found, environment=active)
-            if runs_image_s := found.installation is None:
-                found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
-            found = replace(
-                found,
-                folders=_followed([*before.entered(commands, command), *found.folders], found.folders, files),
-                doubts=[*found.doubts, *files.other_models(found)],
-            )
-            if context.job is not None:
-                context.job.files.append((files, files.folder))
-            may_be_later = runs_image_s and _may_come_before_others(command, context.job)
-            runs.append((found, installations.number if may_be_later else None))
+            runs.append(before.start(found, commands, at, context))
+            if command.is_masked or not command.is_piped:
+                piped = runs[-1]
             doubts += [command.doubt] if command.doubt else []
             continue
         if program in FOLDER_CHANGING:
@@ -163,17 +262,16 @@ def server_in_script(
     runs = _counted(runs, context.job)
     if not runs:
         return _unreached(never, unread, place)
-    first, number = runs[0]
+    run = runs[0]
+    if run.is_beside or (run is piped and commands[-1].is_piped):
+        before.add_later(run)
+    first = run.found
     context.budget.copy(len(first.env))
-    installation = first.installation
-    if number is not None:  # in a loop, a function or the background: also after it
-        before.read(is_after=context.job is not None)
-        is_later = installations.number > number
-        installation = _changed(as_uncertain(installation or MAY_INSTALL) if is_later else installation, files.replaced)
     unreached = next((why for found, why in never if _invocation(found) != _invocation(first)), first.unreached)
     set_at = dict.fromkeys(first.env, place)
-    first = replace(first, set_at=set_at, installation=installation, unreached=unreached)
-    return _with_doubts(first, [found for found, _ in runs], [*(before.triton or []), *doubts[:1]], unread)
+    first = replace(first, set_at=set_at, unreached=unreached)
+    doubts = [*run.triton, *filter(None, [before.doubt]), *doubts[:1]]
+    return _with_doubts(first, [run.found for run in runs], doubts, unread)
 
 
 def _unreached(
@@ -218,18 +316,37 @@ def _followed(folders: list[str], last: Sequence[str], files: ReplacedFiles) -> 
     return (*folders, Unknown(folders[-1])) if folders and files.are_behind_link(last) else tuple(folders)
 
 
-def _may_come_before_others(command: Command, job: RayJob | None) -> bool:
+def _without_models(command: Command, named: frozenset[str]) -> Command:
+    """A command without the words that a server has, too, if Python runs it: a client names the model that it asks."""
+    if PYTHON.fullmatch(command.words[0].rpartition("/")[2]) is None or named.isdisjoint(command.words[1:]):
+        return command
+    return replace(command, words=[command.words[0], *(word for word in command.words[1:] if word not in named)])
+
+
+def _perhaps(folder: str) -> str:
+    """A folder to which a script may change before a server starts again; one within another may be any."""
+    return Perhaps(folder) if type(folder) is not Unknown and folder[:1] in {"/", "~"} else Unknown(folder)
+
+
+def _is_beside_others(command: Command, job: RayJob | None) -> bool:
     """Whether commands after one that starts a server, or Ray with a later ``job``, may run before that has started."""
-    return command.is_repeated or command.is_background or (job is not None and BLOCKS not in command.words)
+    return command.is_background or _forks(command.words) or (job is not None and BLOCKS not in command.words)
 
 
-def _counted(
-    runs: list[tuple[ServerCommand, int | None]], job: RayJob | None
-) -> list[tuple[ServerCommand, int | None]]:
+def _forks(words: Sequence[str]) -> bool:
+    """Whether a command starts its server with `setsid -f`, which does not wait for it."""
+    if FORKS not in words and not any(word.endswith(f"/{FORKS}") for word in words):
+        return False
+    at = next(at for at, word in enumerate(words) if word.rpartition("/")[2] == FORKS) + 1
+    options = takewhile(lambda word: word.startswith("-"), words[at:])
+    return any(word.startswith("--f") or (word[1:2] != "-" and "f" in word) for word in options)
+
+
+def _counted(runs: list[_Run], job: RayJob | None) -> list[_Run]:
     """The servers of a script that count: those of Ray if it starts a ``job``, and no help if there are others."""
     if job is not None:
-        runs = [run for run in runs if run[0].words is job.words] or runs
-    return [run for run in runs if not only_shows_help(run[0])] or runs[:1]
+        runs = [run for run in runs if run.found.words is job.words] or runs
+    return [run for run in runs if not only_shows_help(run.found)] or runs[:1]
 
 
 def _changed(installation: Installation | None, changed: Installation | None) -> Installation | None:

@@ -33,6 +33,8 @@ from policy.intake.command.words import Array, Pattern, Unknown, replaced_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from policy.intake.command.substituted_commands import Written
+
 PLAIN: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))++")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))++")
@@ -298,17 +300,19 @@ class _ShellReader:
         words, assignments = self.command.words, self.command.assignments
         written, self.start = self.text[self.start : self.at], self.at
         writes, self.writes = self.writes, False
-        outputs, self.outputs = self.outputs, []
-        texts, self.input_texts = self.input_texts, []
+        outputs, texts, noted = self.outputs, self.input_texts, self.builder.noted
+        self.outputs, self.input_texts, self.builder.noted = [], [], []
         if not words and not assignments:
-            if outputs:
-                self.script.add([":"], self.variables.share_environment(), outputs=outputs)
+            if outputs or noted:
+                is_piped, env = self.flow.piped_depth > 0, self.variables.share_environment()
+                self.script.add([":"], env, outputs=outputs, substituted=noted, is_piped=is_piped)
             if written.strip():
                 self.flow.condition_status = None
             return
         self.command.words, self.command.assignments = [], {}
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
             words = [str(words[0])]  # the pattern of a branch
+        is_piped = self.flow.is_piped or self.flow.piped_depth > 0
         is_in_subshell = self.flow.end_command(operator)
         for text in words:  # most commands have none: a call for each would be a twentieth of the work
             if "$(" in text or "`" in text:
@@ -355,15 +359,36 @@ class _ShellReader:
                 is_required=self.flow.ends_on_failure and operator not in {"&&", "||"},
                 joiner=self.variables.chain.joiner,
                 depth=self.flow.depth,
+                substituted=noted,
+                is_piped=is_piped,
             )
-        if (assignments or not is_added) and self.is_noted(written):  # for a substitution, which is not read
-            self.script.add([":", Unknown(written)], self.variables.share_environment(), outputs=outputs)
-        elif outputs and not is_added:
-            self.script.add([":"], self.variables.share_environment(), outputs=outputs)
+        if assignments or not is_added:
+            self.note_statement(written, outputs, () if is_added else noted, unreached, is_added=is_added)
 
-    def is_noted(self, written: str) -> bool:
-        """Whether a statement that sets variables may install vLLM, or name its files."""
-        return may_install(written) or names_changed_files(written, self.script.located)
+    def note_statement(
+        self, written: str, outputs: Sequence[str], noted: Sequence[Written], unreached: str, *, is_added: bool
+    ) -> None:
+        """Add a statement that sets variables, or starts no program, as `:` if it may change more.
+
+        It is not known if a substitution in it may install vLLM, or if it names its files.
+        """
+        words = [":"]
+        if may_install(written) or names_changed_files(written, self.script.located):
+            words.append(Unknown(written))
+        elif is_added or not (outputs or noted):
+            return
+        self.script.add(
+            words,
+            self.variables.share_environment(),
+            condition=self.flow.condition if noted else None,
+            unreached=unreached,
+            is_repeated=self.flow.is_repeated,
+            outputs=outputs,
+            joiner=self.variables.chain.joiner if noted else "",
+            depth=self.flow.depth if noted else 0,
+            substituted=noted,
+            is_piped=self.flow.piped_depth > 0,
+        )
 
     def read_arithmetic(self) -> bool:
         """Read `((…))`; false if the bracket opens a subshell or a function, or the text may start vLLM."""
@@ -375,6 +400,8 @@ class _ShellReader:
         if self.flow.defines:
             self.flow.doubt_body()
         self.variables.forget_assigned(arithmetic.group())
+        if "$(" in arithmetic.group() or "`" in arithmetic.group():
+            self.builder.note_substituted(arithmetic.group())
         self.budget.add_word()
         words.append("((")
         self.at = arithmetic.end()

@@ -616,6 +616,12 @@ def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
         *(
             ("ln -s /mnt/x /data; bash -c 'cd /data; SERVE'", {}, True),
             ("ln -sfn /mnt/x d && cd d && SERVE", {}, True),
+            ("until SERVE; do cd /mnt/x; done", {}, True),
+            ("for i in 1 2; do SERVE; cd ..; done", {}, True),
+            ("f() { SERVE; }; cd /mnt/x; f", {}, True),
+            ("until SERVE; do cd /other; done", {}, False),
+            ("SERVE & cd /mnt/x; wait", {}, False),
+            ("A=$(cd /mnt/x; pwd); SERVE", {}, False),
         ),
     ],
 )

@@ -1,0 +1,49 @@
+"""Parse the commands in `$(…)` and backticks of a command, each as the script of a subshell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.expansion import ShellSyntaxError
+from policy.intake.command.substituted_commands import scripts
+from policy.intake.command.substitutions import TOO_MANY
+from policy.intake.command.words import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policy.intake.command.expansion import ExpansionBudget
+    from policy.intake.command.script_commands import Command
+    from policy.intake.command.substituted_commands import Written
+
+MAX_NESTED: Final = 4
+"""How many substitutions within each other are read."""
+TOO_DEEP: Final = f"it is nested more than {MAX_NESTED} deep"
+ARGUMENTS: Final = ("sh", Unknown("$@", is_several=True))
+"""The arguments of the script around a substitution, which are not known."""
+
+
+def commands_within(
+    written: Written, env: Mapping[str, str | None], budget: ExpansionBudget, depth: int
+) -> Iterator[list[Command]]:
+    """The commands of each substitution of an expansion that is itself within ``depth`` others.
+
+    Raises:
+        ShellSyntaxError: one cannot be read, or a limit is exceeded.
+    """
+    if not written.is_complete:
+        raise ShellSyntaxError(TOO_MANY)
+    if depth == MAX_NESTED:
+        raise ShellSyntaxError(TOO_DEEP)
+    from policy.intake.command.shell import split  # noqa: PLC0415  # most scripts have none that count
+
+    for script in scripts(written.text):
+        known = env
+        if written.values:
+            if len(env) + len(written.values) > budget.copied:
+                raise ShellSyntaxError(TOO_MANY)
+            budget.copy(len(env) + len(written.values))
+            known = {**env, **written.values}
+        budget.add_word()
+        budget.reread(len(script))
+        yield split(script, known, ARGUMENTS, budget, is_bash=written.is_bash, has_hidden_variables=True)
