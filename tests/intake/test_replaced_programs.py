@@ -456,5 +456,90 @@ def test_a_client_that_names_the_model_of_a_server_beside_it_does_not_change_it(
     assert [each for each in found if MODEL in each] == []
 
 
+UNKNOWN_NAMES = [
+    *(
+        f"echo x > {start}Qwen/Qwen3-8B/config.json"
+        for start in ("$PWD/", '"$PWD"/', "$(pwd)/", "`pwd`/", "~+/", "${X}")
+    ),
+    *("echo x > Qwen$X/Qwen3-8B/config.json", "echo x > $(echo Qwen)/Qwen3-8B/config.json", "echo x > $_/config.json"),
+    *("D=$PWD; echo x > $D/Qwen/Qwen3-8B/config.json", "D=$(pwd)/Qwen; echo x > $D/Qwen3-8B/config.json"),
+    *("for d in Qwen/*; do echo x > $d/config.json; done", "for d in */*; do echo x > $d/config.json; done"),
+    *("echo x > Qwen/Q*/config.json", "cp x */*/config.json", "cp x $PWD/Qwen/Qwen3-8B/config.json"),
+    *("echo x | tee $(pwd)/Qwen/Qwen3-8B/config.json", "ln -s x $PWD/Qwen/Qwen3-8B", "ln -s /tmp/z $PWD/Qwen"),
+    *("cd Qwen; echo x > $OLDPWD/Qwen/Qwen3-8B/config.json; cd ..", "echo x > $HOME/../$PWD/Qwen/Qwen3-8B/config.json"),
+    *("cp x /proc/42/cwd/Qwen/Qwen3-8B/config.json", "cp x /proc/self/cwd/Qwen/Qwen3-8B/config.json"),
+    *("echo x > Qwen/$F", "echo x > Qwen/Qwen3-8B/$F.json", "echo x > ./Qwen/Qwen3-$N/config.json"),
+    *("sed -i s/a/b/ $X/config.json", "cp -r /x $DIR", "ln -sfn /x $DIR/Qwen3-8B"),
+]
+NAMED_AFTER_SOURCE = [
+    *("ln -s /data/Qwen", "ln -s -t . /data/Qwen", "ln -st. /data/Qwen", "cp -r /data/. .", "cp -r /data/* ."),
+    *("for d in Qwen; do cp -r /data/$d .; done", "echo Qwen | xargs -I{} cp -r /data/{} .", "mv /data/* ./"),
+    *("find /data -exec cp -r {} . \\;", "for d in /data/*; do ln -s $d; done", "ls /data | xargs ln -s -t ."),
+    *("rsync -a /data/ .", "cp -r /data/Q* .", "ln -s /data/*", "cp -r -t $PWD /data/Qwen", "ls | xargs cp -rt ."),
+]
+OUTPUTS = [
+    *("sort -o {} x", "sort -uo {} x", "sort --output={} x", "uniq - {}", "sed -n 'w {}' x", "sed 's/a/b/w {}' x"),
+    *("xxd -r x {}", "nvidia-smi -q -f {}", "nvidia-smi --filename={}", "pip --log {} list", "pip install --log={} x"),
+    *("rsync --log-file={} a b:", "ldconfig -C {}", "tree -o {}", "awk -i inplace 1 {}", "sed -n wQwen/../{} x"),
+    *("sed -s --in-place=x s/a/b/ {}", "sed -f x {}", "less -o {} x", "rocm-smi --save {}"),
+]
+
+
+@pytest.mark.parametrize("command", [*UNKNOWN_NAMES, *NAMED_AFTER_SOURCE])
+def test_a_path_of_which_a_part_is_not_known_may_be_the_folder_of_the_model(command: str) -> None:
+    assert len(doubts(f"{command}; vllm serve {MODEL}")) == 1
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_a_program_that_reads_counts_with_what_it_may_write(command: str) -> None:
+    assert len(doubts(f"{command.format(f'{MODEL}/config.json')}; vllm serve {MODEL}")) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("echo x > /tmp/$X", "echo x > /var/log/$A.log", "echo x > $LOG", "echo x | tee $LOG", "echo x > $D/a.log"),
+        *("echo x > ~/.x/$A.json", "cat x > $HOME/.docker/config.json", "curl -o /tmp/$X/config.json http://x"),
+        *("cp -r /data/* /models", "cp -r /data/$X /opt/", "ln -s /x/*.so .", "cp x /models/$X/config.json"),
+        *("cp x *.json", "cp x Qwen2$X/config.json", "echo x > */config.json", "ray start --address=$HEAD:6379"),
+        *("nc -z $HOST $PORT", "kill $PID", "find /data -name '*.so' -exec cp {} . \\;", "cp -r /a $X/b"),
+        *("ls | xargs rm", "mkdir -p $DIR", "cp -r /data/. /x", "for d in /x/*; do ln -s $d /usr/lib/; done"),
+        *("sort -u Qwen/Qwen3-8B/x", "sort -k2 -t, Qwen/Qwen3-8B/x", "uniq -c Qwen/Qwen3-8B/x", "xxd Qwen/Qwen3-8B/x"),
+        *("sed -n '1,3p' Qwen/Qwen3-8B/x", "sed 's/we/wo/g' Qwen/Qwen3-8B/x", "awk -F: '{print $1}' Qwen/Qwen3-8B/x"),
+        *("echo x > $X/a.yaml", "echo x > Qwen2/$F", "sed -f x /tmp/y"),
+        *("sed -E 's|a|w|;s/e/f/g' Qwen/Qwen3-8B/x", "sed -e '/when/d' Qwen/Qwen3-8B/x", "nvidia-smi -L"),
+        *("nvidia-smi --query-gpu=name --format=csv", "tail -f Qwen/Qwen3-8B/x", "sort -n -r Qwen/Qwen3-8B/x"),
+    ],
+)
+def test_a_path_that_cannot_be_in_the_folder_of_the_model_is_certain(command: str) -> None:
+    assert doubts(f"{command}; vllm serve {MODEL}") == []
+
+
+def test_a_python_program_is_read() -> None:
+    assert not any("may change" in doubt for doubt in doubts(f'python3 "$(pwd)/x.py"; vllm serve {MODEL}'))
+
+
+def test_any_model_may_be_changed_by_many_paths_of_which_parts_are_not_known() -> None:
+    few, many = (" ".join(f"$X/{number}.txt" for number in range(count)) for count in (16, 17))
+    assert doubts(f"touch {few}; vllm serve {MODEL}") == []
+    assert doubts(f"touch {many}; vllm serve {MODEL}") == [
+        f"`touch` may change the files of the folder `{MODEL}` before vLLM loads them"
+    ]
+    assert len(doubts(f"cp -r /x $D; vllm serve {'a/' * 20}b")) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cp -r /x $PWD/vllm", "echo x > $PWD/vllm/envs.py", "echo x > $(pwd)/vllm/__init__.py", "ln -s /x/vllm"),
+        *("cp x */envs.py", "sort -o vllm/envs.py x", "cp -r /x/* .", "sort -o $X/vllm/envs.py x"),
+    ],
+)
+def test_a_path_of_which_a_part_is_not_known_may_be_vllm_s_own(command: str) -> None:
+    assert installation(f"{command}; {MODULE}") == Installation(
+        None, f"`{command.split(maxsplit=1)[0]}` may replace or remove the vLLM of the image before the start"
+    )
+
+
 def test_a_replacement_after_the_start_does_not_matter() -> None:
     assert installation("vllm serve m; rm /usr/local/bin/vllm") is None

@@ -18,7 +18,8 @@ from policy.intake.command.installation import INSTALLS, SOURCING, as_uncertain
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import CONDA, SHELLS
-from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles, only_reads
+from policy.intake.command.reading_programs import only_reads
+from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_commands import Command
 from policy.intake.command.script_context import ScriptContext

@@ -20,7 +20,7 @@ from policy.intake.command.programs import (
     passes_server,
     starts_server,
 )
-from policy.intake.command.replaced_program import READERS
+from policy.intake.command.reading_programs import READERS
 from policy.intake.command.shell_options import shell_options
 from policy.intake.command.vllm_command import UnreadableCommand
 from policy.intake.command.words import Array, Unknown

@@ -71,17 +71,27 @@ def filled_folders(program: str, arguments: Sequence[str], targets: Sequence[str
 def _copied(program: str, arguments: Sequence[str]) -> Iterable[str]:
     """The same for a program that copies, moves or links what it names into the last folder, under the same names."""
     options = [word for word in arguments if word.startswith("-")]
-    target = arguments[-1]
     if program in {"cp", "scp"} and not any(map(RECURSIVE.match, options)):
         return ()
+    target, sources = targets_of(arguments)
     if any(map(AS_TARGET.match, options)):
-        return arguments
-    sources = [word for word in arguments[:-1] if not word.startswith("-")]
-    found = [target if _is_content(program, source) else _named_in(target, source) for source in sources]
+        return [*arguments, *(_named_in(target, source) for source in sources)]
+    found = [target if is_content(program, source) else _named_in(target, source) for source in sources]
     return [*sources, *found] if program == "mv" else found
 
 
-def _is_content(program: str, source: str) -> bool:
+def targets_of(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder or name that a command which copies makes, and its sources."""
+    paths = [word for word in arguments if not word.startswith("-")]
+    for at, word in enumerate(arguments):
+        if (option := FOLDER_OPTION.match(word)) is not None:
+            rest = word.partition("=")[2] if word.startswith("--") else word[option.end() :]
+            named = rest or "".join(arguments[at + 1 : at + 2])
+            return named, [path for path in paths if rest or path != named]
+    return (paths[-1], paths[:-1]) if len(paths) > 1 else (".", paths)
+
+
+def is_content(program: str, source: str) -> bool:
     """Whether what is in a folder is copied, or names that are not known."""
     return (
         (program == "rsync" and source.endswith("/"))

@@ -20,6 +20,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from policy.intake.command.possible_paths import PossiblePath
     from policy.intake.command.vllm_command import ServerCommand
 
 REMOVERS: Final = frozenset({"rm", "rmdir", "shred", "unlink"})
@@ -44,6 +45,8 @@ ABSOLUTE: Final = frozenset("/~$")
 """The characters with which a path begins that is in no working folder, or in one that is not known."""
 IMAGE_FOLDER: Final = "/vllm-workspace"
 """The working folder of vLLM's images, which may be that of a script if it does not change to a known one."""
+MAX_POSSIBLE: Final = 16
+"""How many paths of which only parts are known are kept of each kind; with more, any model may be changed."""
 MAX_CHANGED: Final = 4096
 """How many folders with written paths are kept; with more, any model may be changed."""
 
@@ -57,6 +60,12 @@ class ChangedModels(Struct):
     """The folders in which commands may write at any depth what they do not name, with the programs."""
     _changed: dict[str, str] = {}
     """The folders above the paths that commands may write, with the programs."""
+    _may_make: dict[PossiblePath, str] = {}
+    """The paths of which only parts are known that commands may make, with the programs."""
+    _may_fill: dict[PossiblePath, str] = {}
+    """Those that commands may make or fill with what they do not name."""
+    _may_write: dict[PossiblePath, str] = {}
+    """Those that commands may write."""
     _many: str | None = None
     """The program that may write a path above which there are too many of these folders."""
 
@@ -80,12 +89,34 @@ class ChangedModels(Struct):
             self._changed[folder] = program
             folder = folder.rpartition("/")[0]
 
+    def make_possible(self, program: str, path: PossiblePath, *, fills: bool = False) -> None:
+        """Note that a program may make, or fill, a path of which only parts are known."""
+        self._note(self._may_fill if fills else self._may_make, program, path)
+
+    def write_possible(self, program: str, path: PossiblePath) -> None:
+        """Note that a program may write such a path."""
+        self._note(self._may_write, program, path)
+
+    def _note(self, paths: dict[PossiblePath, str], program: str, path: PossiblePath) -> None:
+        if len(paths) == MAX_POSSIBLE and path not in paths:
+            self._many = self._many or program
+        else:
+            paths.setdefault(path, program)
+
+    def may_change(self, path: str) -> str | None:
+        """The program that may write a file, or in a folder, by a path of which only parts are known."""
+        for possible, program in (*self._may_make.items(), *self._may_fill.items(), *self._may_write.items()):
+            if possible.end and (possible.may_be(path) or possible.may_be_in(path)):
+                return program
+        return None
+
     def doubts(self, server: ServerCommand, folder: str, written: Mapping[str, str]) -> Iterator[str]:
         """Why a server may load another model than it names, or other configuration; at most one reason for each.
 
         ``written`` has the files that commands may write, with the programs.
         """
-        if not (self._made or self._filled or self._changed or written):
+        is_possible = bool(self._may_make or self._may_fill or self._may_write)
+        if not (self._made or self._filled or self._changed or written or is_possible):
             return
         found: set[bool] = set()
         for name, is_model in _named(server):
@@ -96,6 +127,8 @@ class ChangedModels(Struct):
             maker = next(filter(None, (self._made.get(each) or self._filler(name, each) for each in paths)), None)
             changed = self._changed if is_model else written
             changer = maker or next(filter(None, map(changed.get, paths)), self._many if is_model else None)
+            if changer is None and is_possible and not name.startswith("$"):
+                maker, changer = self._possible(paths, is_model=is_model)
             if changer is None:
                 continue
             found.add(is_model)
@@ -105,6 +138,20 @@ class ChangedModels(Struct):
                 yield f"{quoted(changer)} may make the folder {quoted(name)}, and vLLM loads it instead of that model"
             else:
                 yield f"{quoted(changer)} may change the files of the folder {quoted(name)} before vLLM loads them"
+
+    def _possible(self, paths: Iterable[str], *, is_model: bool) -> tuple[str | None, str | None]:
+        """The programs that may make and that may change one of the paths, by a path of which only parts are known."""
+        for path in paths:
+            for possible, program in self._may_make.items():
+                if possible.may_be(path):
+                    return program, program
+            for possible, program in self._may_fill.items():
+                if possible.may_be_above(path):
+                    return program, program
+            for possible, program in self._may_write.items():
+                if possible.may_be_in(path) if is_model else possible.end and possible.may_be(path):
+                    return None, program
+        return None, None
 
     def _filler(self, name: str, path: str) -> str | None:
         """The program that may fill a folder or one above it.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from policy.intake.command.copied_names import copied_names
 from policy.intake.command.filled_folders import (
     ABOVE,
     CHANGE_LAST,
@@ -25,7 +26,9 @@ from policy.intake.command.links import LINKERS, Links
 from policy.intake.command.model_folders import REMOVERS, ChangedModels, filled_by, made_folders, paths_in
 from policy.intake.command.paths import MAX_PATH, joined
 from policy.intake.command.pip_command import PIP_NAME
+from policy.intake.command.possible_paths import in_working_folder, possible_path
 from policy.intake.command.programs import CONDA, PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
+from policy.intake.command.reading_programs import PRINTS, READERS, named_outputs, only_reads, pip_outputs
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -52,25 +55,11 @@ LOCATES: Final = re.compile(
     r"|(?:which|command\s{1,9}-v|type\s{1,9}-[pP])\s{1,9}vllm(?![\w-])"
 )
 """Matches what gives such a place: `vllm.__file__`, `$(which vllm)`."""
-READERS: Final = frozenset(
-    [
-        *("cat", "head", "tail", "less", "more", "nl", "od", "xxd", "strings", "jq", "sort", "uniq", "cut", "tr", "wc"),
-        *("echo", "printf", "logger", "grep", "egrep", "fgrep", "zgrep", "pgrep", "pkill", "kill", "diff", "cmp"),
-        *("ls", "tree", "du", "df", "stat", "file", "ldd", "ldconfig", "which", "whereis", "type", "hash", "readlink"),
-        *("realpath", "dirname", "basename", "md5sum", "sha1sum", "sha256sum", "id", "whoami", "hostname", "uname"),
-        *("date", "sleep", "wait", "test", "[", "[[", "((", "true", "false", ":", "nvidia-smi", "rocm-smi", "free"),
-        *("export", "declare", "typeset", "local", "readonly", "unset", "set", "shift", "trap", "read", "exit"),
-        *("return", "ulimit", "pwd", "cd", "chdir", "pushd", "popd", "mkdir", "chmod", "chown", "ps", "printenv"),
-        *("for", "select", "case", "esac", "done", "fi", "in", "break", "continue", "let", "vllm"),
-    ]
-)
-"""Programs and shell commands that leave the content of the files that they name as it is."""
 QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
 """What follows the name of a package manager that changes nothing."""
 PACKAGE_FILES: Final = (".deb", ".rpm", ".apk")
 REPLACERS: Final = COPIES | REMOVERS | {"install", "update-alternatives"}
 """Programs that put another file in the place of one that they name, or remove it; they do not run it."""
-FIND_ACTIONS: Final = ("-exec", "-ok", "-delete", "-fls", "-fprint")
 PREFIXES: Final = frozenset({"command", "exec", "nice", "nohup", "sudo"})
 """Programs that run the one after them."""
 LINK: Final = "ln"
@@ -90,11 +79,6 @@ SHOWS: Final = re.compile(
     r"|[0-9&]?>{1,2}\s?(?:/dev/null|&[12])"
 )
 """Matches what changes nothing within a substitution."""
-PRINTS: Final = re.compile(
-    r"""\s*+(?:(?:import|from)\s[\w., ]++[;\s]*+|print\((?:[\w.]++(?!\s*[\w(.])|['"\[\]\s,)]"""
-    r"""|(?:[\w.]{0,64}?dirname|[\w.]{0,64}?version|[\w.]{0,64}?find_spec|[\w.]{0,64}?getsitepackages)\()++[;\s]*+)++"""
-)
-"""Matches code of Python that imports and prints, and calls no other functions."""
 CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}-c\s{1,9}(?:'([^']*+)'|"([^"]*+)")""")
 CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
 """Matches what may let a program that mostly reads change a file."""
@@ -149,6 +133,7 @@ class ReplacedFiles(Struct):
         if not is_reader:
             targets += self._targets(program, arguments, command)
         names_packages = any(map(_is_installer, words[: at + 3]))
+        written = pip_outputs(arguments) if names_packages else () if is_reader else named_outputs(program, arguments)
         filled: Iterable[str] = ()
         if not names_packages:
             for target in targets:
@@ -160,12 +145,12 @@ class ReplacedFiles(Struct):
                 named = command.outputs if is_reader else (*arguments, *targets)
                 if self._is_configuration or CONFIGURATION.search(" ".join((f"/{self._end}", *named))) is not None:
                     self.configures = True
+        targets += self._write_all(program, written)
         if targets:
             names_others = names_packages and any(map(_names_no_paths, words[: at + 3])) and "run" not in arguments[:1]
             self._change_models(program, [] if is_reader or names_others else arguments, filled, command.outputs)
         is_changed = any(map(self._is_loaded, targets)) or any(map(_runs_change, arguments))
-        if program in REPLACERS and not is_changed:
-            is_changed = any(INTERPRETER.search(self._resolved(target)) is not None for target in targets)
+        is_changed = is_changed or self._replaces_interpreter(program, targets)
         if program == "xargs" and (self._is_listed or self._piped):
             started = next((word for word in arguments if word[:1] not in {"-", "{"} and not word.isdecimal()), "cat")
             is_changed = is_changed or (self._is_listed and basename(started) not in READERS)
@@ -207,13 +192,30 @@ class ReplacedFiles(Struct):
             self._models.make(program, path)
         for path in self._places(*outputs):
             self._models.write(program, path)
-        for path in self._places(*filled_by(program, arguments, made, filled)):
+        filled = [*filled_by(program, arguments, made, filled)]
+        for path in self._places(*filled):
             self._models.fill(program, path)
+        self._note_possible(program, made, filled, outputs)
+        for possible in copied_names(self.folder, program, arguments):
+            self._models.make_possible(program, possible, fills=True)
         for named in paths_in(arguments):
             for path in self._places(named):
                 if named[0] in {"/", ".", "~"}:
                     self._models.make(program, path)
                 self._models.write(program, path)
+
+    def _note_possible(self, program: str, made: Iterable[str], filled: Iterable[str], outputs: Iterable[str]) -> None:
+        """Note the paths of which only parts are known that a program may make, fill and write."""
+        copies = program in COPIES
+        for word in dict.fromkeys(made):
+            if (path := possible_path(self.folder, word)) is not None and (path.is_known_enough or copies):
+                self._models.make_possible(program, path)
+        for word in dict.fromkeys(filled):
+            if (path := possible_path(self.folder, word)) is not None and (path.is_known_enough or copies):
+                self._models.make_possible(program, path, fills=True)
+        for word in outputs:
+            if (path := possible_path(self.folder, word)) is not None and path.is_known_enough:
+                self._models.write_possible(program, path)
 
     def _change_listed(self, program: str, paths: list[str]) -> None:
         """Note that a program may change the files and folders that another command or a loop lists, once."""
@@ -243,6 +245,7 @@ class ReplacedFiles(Struct):
             programs.append(join(folder, "vllm"))
         if changed is None and any(self._links.followed(each) != each for each in programs):
             changed = LINK
+        changed = changed or next(filter(None, map(self._models.may_change, programs)), None)
         for each in programs if self._filled else ():
             above, below = dirname(each), each
             while changed is None and above != below and len(each) <= MAX_PATH:
@@ -286,6 +289,10 @@ class ReplacedFiles(Struct):
         """Note that a program may write a path."""
         if not target or target.startswith("-"):
             return
+        possible = possible_path(self.folder, target)
+        runs = PYTHON.fullmatch(program) is not None and target.endswith(".py")
+        if possible is not None and possible.is_known_enough and not runs:
+            self._models.write_possible(program, possible)
         for path in self._places(target):
             if len(path) > MAX_PATH:
                 continue
@@ -294,6 +301,19 @@ class ReplacedFiles(Struct):
             above, found, _ = f"/{path}/".partition("/vllm/")
             if found:
                 self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
+
+    def _write_all(self, program: str, targets: Iterable[str]) -> list[str]:
+        """Note that a program may write paths; those paths."""
+        found = [*targets]
+        for target in found:
+            self._write(program, target)
+        return found
+
+    def _replaces_interpreter(self, program: str, targets: Iterable[str]) -> bool:
+        """Whether a program may put another file in the place of the Python that runs vLLM."""
+        if program not in REPLACERS:
+            return False
+        return any(INTERPRETER.search(self._resolved(target)) is not None for target in targets)
 
     def _fill(self, program: str, folders: Iterable[str]) -> None:
         """Note that a program may write any file in some folders."""
@@ -348,7 +368,7 @@ class ReplacedFiles(Struct):
     def _resolved(self, path: str) -> str:
         found = self._paths.get(path)
         if found is None:
-            found = self._paths[path] = joined(self.folder, path)
+            found = self._paths[path] = joined(self.folder, in_working_folder(path))
         return found
 
 
@@ -361,19 +381,6 @@ def _names_no_paths(word: str) -> bool:
     """Whether a program's words name packages and environments: pip, and conda without `run`."""
     name = basename(word)
     return name in CONDA or PIP_NAME.fullmatch(name) is not None
-
-
-def only_reads(program: str, arguments: Sequence[str]) -> bool:
-    """Whether a program certainly leaves the content of the files that its arguments name as it is."""
-    if program == "sed":
-        return not any(word.startswith(("-i", "--i")) or (word[:1] == "-" and "i" in word) for word in arguments)
-    if program == "find":
-        return not any(word.startswith(FIND_ACTIONS) for word in arguments)
-    if program in {"awk", "gawk", "mawk"}:
-        return not any(mark in word for word in arguments for mark in (">", "system", "|"))
-    if PYTHON.fullmatch(program) is not None and arguments[:1] == ["-c"]:
-        return PRINTS.fullmatch("".join(arguments[1:2])) is not None
-    return program in READERS
 
 
 def _names_files(text: str) -> bool:
