@@ -412,6 +412,9 @@ HIDDEN_ENGINES: list[list[str]] = [
     ["bash", "-c", f"python3 -${{A}}m vllm.entrypoints.openai.api_server --model {QWEN}"],
     ["bash", "-c", f"env -$A vllm serve {QWEN}"],
     ["vllm", "chat", "vllm", "serve", QWEN],
+    ["bash", "-c", f"touch serve; vllm ser?e {QWEN}"],
+    ["sh", "-c", f"vllm {{serve,{QWEN}}}"],
+    ["sh", "-c", f"A='ser*'; vllm $A {QWEN}"],
     ["-c", f"vllm serve {QWEN}"],
 ]
 

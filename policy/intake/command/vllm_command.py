@@ -102,7 +102,7 @@ def subcommand(
     command = words[at]
     if command == "serve":
         return server_command(words, places, own, at + 1)
-    if is_unknown(command):
+    if is_unknown(command) or type(command) is Pattern:
         why = f"the value of {quoted(command)}, which names a command of `vllm`, is not known"
         return UnreadableCommand(why, places[at], names_vllm=True)
     if command in SUBCOMMANDS:
