@@ -5,12 +5,16 @@ Answers, problems, warnings and logs repeat user input; secrets are masked in al
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect_left
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
+from operator import itemgetter
 from string import digits
 from typing import TYPE_CHECKING, Final, Self
 
+from policy.escaping import escape_line
 from policy.secret_names import HINTS as NAME_HINTS
 from policy.secret_names import LOADER, as_ascii, is_secret
 
@@ -55,6 +59,16 @@ LONG_TOKENS: Final = (
 JWT: Final = "eyJ"
 """How a JSON Web Token begins."""
 TOKEN_BEGINNINGS: Final = (*SHORT_TOKENS, *LONG_TOKENS, JWT)
+QUOTES: Final = dict.fromkeys(map(ord, "'\"\\"))
+"""Removes what quotes other characters."""
+SEPARATORS: Final = frozenset(" '\"\\`&;|<>(){}[]*?$,=%")
+"""What a shell, systemd or an escape removes or adds, or what ends a word; so do all that are not printable."""
+REMOVED: Final = {**dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
+"""Removes the separators, and makes words of a flag's spellings the same."""
+ESCAPE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{1,2}|[uU][0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
+"""Matches an escape of `$'…'`, `echo -e` or JSON."""
+EXPANDED: Final = re.compile(r"(?:\$(?:\w++|[$?!#@*-]|\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`)")
+"""Matches what a shell or Kubernetes replaces in a text: `$A`, `${A}`, `$(a)`."""
 HINTS: Final = (
     *NAME_HINTS,
     "@",
@@ -174,48 +188,147 @@ class HiddenName(str):
         return found
 
 
-class SecretValues:
-    """The values of secret variables; messages are searched for their beginnings, and for secrets of known forms."""
+def _reduced(text: str) -> str:
+    """A text without the characters that a shell or an escape may remove or add, or that separate words."""
+    plain = text.translate(REMOVED)
+    return plain if plain.isprintable() else "".join(filter(str.isprintable, plain))
 
-    def __init__(self, beginnings: Iterable[str] = ()) -> None:
-        self._beginnings = frozenset(beginnings)
-        self._lengths = sorted(set(map(len, self._beginnings)))
-        self._starts = {beginning[:MIN_VALUE] for beginning in self._beginnings}
+
+def _beginnings(values: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """The reduced beginnings of values and of what follows a separator within one; short ones are left out.
+
+    Each ends before a separator, where a shell may end the word, if that leaves enough. Those that have a separator
+    within them come last.
+    """
+    found = [part for value in values for reading in _readings(value) for part in _parts(reading)]
+    found.sort(key=itemgetter(1))
+    yield from found
+
+
+def _readings(value: str) -> Iterator[str]:
+    """A value, as messages escape it, and with its own escapes and expansions replaced by separators."""
+    yield value
+    if not value.isprintable():
+        yield from (escape_line(value), json.dumps(value), repr(value))
+    if "\\" in value:
+        yield ESCAPE.sub(" ", value)
+    if "$" in value or "`" in value:
+        yield EXPANDED.sub("}", value)
+
+
+def _parts(value: str) -> Iterator[tuple[str, bool]]:
+    """The reduced beginnings of a value, each with whether there is a separator within it.
+
+    A path after a variable, as in `${HOME}/.cache`, is none.
+    """
+    kept: list[str] = []
+    starts: list[int] = [0]
+    paths: set[int] = set()
+    for before, each in zip(chain(" ", value), value, strict=False):
+        if each not in SEPARATORS and each.isprintable():
+            if each == "/" and before == "}":
+                paths.add(len(kept))
+            kept.append(each)
+        elif starts[-1] < len(kept):
+            starts.append(len(kept))
+    text = "".join(kept).translate(REMOVED)
+    for index, start in enumerate(starts, 1):
+        ends = starts[index : index + MAX_BEGINNING]
+        end = min(next((end for end in ends if end >= start + MIN_VALUE), len(text)), start + MAX_BEGINNING)
+        if end - start >= MIN_VALUE and start not in paths:
+            yield text[start:end], bool(ends) and ends[0] < end
+
+
+class Beginnings:
+    """Texts of 6 to 12 characters that are found in another one, each with whether it is of separate parts."""
+
+    def __init__(self, beginnings: Mapping[str, bool]) -> None:
+        self.all = beginnings
+        self._starts = {beginning[:MIN_VALUE] for beginning in beginnings}
+        self._cut = {beginning[:end] for beginning in beginnings for end in range(MIN_VALUE, len(beginning))}
+
+    def at(self, text: str, at: int) -> int:
+        """The length of the one at a position, or of its part before a cut; 0 if there is none."""
+        if text[at : at + MIN_VALUE] not in self._starts:
+            return 0
+        for length in range(MIN_VALUE, MAX_BEGINNING + 1):
+            beginning = text[at : at + length]
+            if beginning in self.all or (text[at + length : at + length + 1] == HIDDEN and beginning in self._cut):
+                return length
+        return 0
+
+
+class SecretValues:
+    """The values of secret variables; messages are searched for their beginnings, and for secrets of known forms.
+
+    A shell may remove characters of a value, or end a word with them, and messages escape some. Both are searched
+    without such characters (``_reduced``); a value that has too few others is searched for as it is written.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        values = list(values)
+        self._parts = Beginnings(dict(_beginnings(values)))
+        self._short = Beginnings(
+            {
+                beginning: True
+                for value in values
+                if len(beginning := "".join(takewhile(str.isprintable, value.strip()[:MAX_BEGINNING]))) >= MIN_VALUE
+                and len(_reduced(value)) < MIN_VALUE
+            }
+        )
 
     @classmethod
     def of(cls, values: Iterable[str]) -> Self:
         """Those that hide these values."""
-        return cls(_beginnings(values))
+        return cls(values)
 
     def __bool__(self) -> bool:
-        return bool(self._starts)
+        return bool(self._parts.all or self._short.all)
 
     def hidden(self, text: str) -> str:
         """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
         text = masked_message(text)
-        if not self._starts:
-            return text
-        kept: list[str] = []
-        at = last = 0
-        while at <= len(text) - MIN_VALUE:
-            if text[at : at + MIN_VALUE] not in self._starts or not (length := self._length(text, at)):
-                at += 1
-                continue
-            kept += (text[last:at], HIDDEN)
-            end = text.find("`", at + length)
-            if end < 0:
-                return "".join(kept)
-            at = last = end
-        return "".join([*kept, text[last:]])
+        if self._short.all:
+            text = _without(text, text, self._short)
+        return _without(text, _reduced(text), self._parts) if self._parts.all else text
 
     def named(self, name: str) -> str:
         """The same name, as a `HiddenName` if it contains one of these values or a secret of a known form."""
         shown = self.hidden(name)
         return name if shown == name else HiddenName(name, shown)
 
-    def _length(self, text: str, at: int) -> int:
-        """The length of the beginning found at a position; 0 if there is none."""
-        return next((length for length in self._lengths if text[at : at + length] in self._beginnings), 0)
+
+def _without(text: str, searched: str, beginnings: Beginnings) -> str:
+    """A message without what begins as one of ``beginnings`` in what is ``searched``: the text, or it reduced."""
+    kept: list[str] = []
+    positions: Sequence[int] = ()
+    at = last = 0
+    while at <= len(searched) - MIN_VALUE:
+        if not (length := beginnings.at(searched, at)):
+            at += 1
+            continue
+        if not positions:
+            positions = range(len(text)) if searched == text else _positions(text)
+        start, end = positions[at], positions[at + length - 1] + 1
+        if start < last or not (beginnings.all.get(searched[at : at + length], True) or _is_whole(text[start:end])):
+            at += 1
+            continue
+        kept += (text[last:start], HIDDEN)
+        last = text.find("`", end)
+        if last < 0:
+            return "".join(kept)
+        at = bisect_left(positions, last)
+    return "".join([*kept, text[last:]])
+
+
+def _positions(text: str) -> list[int]:
+    """Where the characters of the reduced text are in the text."""
+    return [at for at, each in enumerate(text) if each.isprintable() and each not in SEPARATORS]
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a part of a text has no separators except quotes, so that it is one word to a shell."""
+    return text.isprintable() and SEPARATORS.isdisjoint(text.translate(QUOTES))
 
 
 NO_SECRETS: Final = SecretValues()
@@ -230,7 +343,7 @@ def secret_values(
     assigned: list[str] = []
     if "=" in "".join(texts):  # most have none; asking each text takes 0.4 % of the instructions to derive facts
         assigned = [value for text in texts if "=" in text for value in _assigned_values(text)]
-    return SecretValues(_beginnings([*stated, *found, *assigned])) if stated or found or assigned else NO_SECRETS
+    return SecretValues([*stated, *found, *assigned]) if stated or found or assigned else NO_SECRETS
 
 
 def stated_secrets(variables: Mapping[str, str | None]) -> list[str]:
@@ -247,22 +360,6 @@ def _assigned_values(text: str) -> Iterator[str]:
     for name, *values in SHELL_ASSIGNMENT.findall(text):
         if is_secret(name):
             yield from values
-
-
-def _beginnings(values: Iterable[str]) -> Iterator[str]:
-    """The printable beginnings of values, because messages escape other characters; short ones are left out.
-
-    So are those of each word of a value, which blanks and such characters end: a shell makes words of one that is not
-    quoted. What follows an `=` in one is the value of a flag.
-    """
-    for value in values:
-        plain = value if value.isprintable() else "".join(each if each.isprintable() else " " for each in value)
-        words = plain.split()
-        words += [word.partition("=")[2] for word in words] if "=" in plain else []
-        for text in words if len(words) == 1 else (value.strip(), *words):
-            beginning = "".join(takewhile(str.isprintable, text[:MAX_BEGINNING]))
-            if len(beginning) >= MIN_VALUE:
-                yield beginning
 
 
 def is_plain(text: str) -> bool:

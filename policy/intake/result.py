@@ -141,7 +141,9 @@ def require_known_values(result: IntakeResult, pointer: str) -> None:
     faults += [RequestFault(pointer, unknown) for unknown in result.unknown_models]
     faults += [RequestFault(pointer, doubt) for doubt in result.program_doubts]
     if faults:
-        raise RequestInvalid(faults[:MAX_FAULTS])
+        error = RequestInvalid(faults[:MAX_FAULTS])
+        error.hide(result.secrets)
+        raise error
 
 
 def facts_with_origin(result: IntakeResult, series: Series) -> dict[str, DerivedFact]:

@@ -17,11 +17,12 @@ from policy.errors import RequestInvalid
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.flags import Flags, flags
 from policy.intake.model.tables import releases
-from policy.masking import LONG_TOKENS, SHORT_TOKENS, masked, masked_message
+from policy.intake.result import require_known_values
+from policy.masking import LONG_TOKENS, SHORT_TOKENS, SecretValues, masked, masked_message
 from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
-from policy.request.request import Manifest, read_request_or_manifest, with_explanation
+from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -879,6 +880,73 @@ def test_no_word_of_a_stated_secret_is_shown(policy: Policy, blank: str) -> None
         manifest({"unit": f'[Service]\nEnvironment="API_KEY=a {SECRET}"\nExecStart=vllm serve {NAME} $API_KEY'})
     )
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
+
+
+CHANGED_VALUES: Final = (
+    *("Zq8Jbh*pkJG4", "Zq8Jbh?pkJG4", "[wqHnp7V8x", "*Zq8Jbhpk", "Zq8Jbhpk*", "~Zq8Jbhpk", "Zq8Jb{a,b}pkJG4rt"),
+    *("'Zq8JbhpkJG4'", '"Zq8JbhpkJG4"', "Zq8Jbh\\pkJG4rt", "Zq8J'bhpk'JG4t", 'Zq8J"bhpk"', "'Zq8Jbh'", "Zq8J\\\\bhpk"),
+    *("Zq8J''bhpk", "Zq8J\\nbhpk", "\\Zq8J\\bhpk\\JG4t", "ZqJb$'hpJG4'", "Zq8Jb\\x41pkJG4rt", "Zq8J\\\nbhpk"),
+    *("ZqJbhpkJG&nWv47trx", "ZqJbhpkJG;nWv47trx", "ZqJbhpkJG|nWv47trx", "ZqJbhpkJG>nWv47trx", "Zq8J<bhpkJG4rt"),
+    *("Zq8J(bhpkJG4", "(Zq8Jbhpk)", "Zq8J#bhpk", "Zq8J$Qbhpk", "Zq8J${Q}bhpkJG4", "Zq8J$(x)bhpkJG4", "Zq8J`x`bhpkJG4"),
+    *("Zq8Jb$$hpkJG4", "Zq8Jb%%hpkJG4", "Zq8Jbhpk=x", "Zq8Jb_hpk_JG4", "Zq8Jb,hpkJG4", "Zq8J bhp kJG4"),
+    *(f"Zq8J{blank}bhpk" for blank in (" ", "\t", "\n", "\r", "\x07", "\x7f", "\u00a0", "\u2003", "\u3000", "\u200b")),
+)
+"""Secrets of which a shell or an escape removes or replaces a part, or of which it makes several words."""
+CHANGING: Final = (
+    *(
+        "vllm serve MODEL --dtype VALUE",
+        "vllm serve MODEL --chat-template VALUE",
+        "vllm serve MODEL --worker-cls VALUE",
+    ),
+    *("vllm serve MODEL --quantization VALUE", "vllm serve MODEL --dtype 'VALUE'", 'vllm serve MODEL --dtype "VALUE"'),
+    *(
+        'bash -c "vllm serve MODEL --dtype VALUE"',
+        'eval "vllm serve MODEL --chat-template VALUE"',
+        "vllm serve MODEL --VALUE",
+    ),
+    *("bash <<E\nvllm serve MODEL --dtype VALUE\nE", 'echo "vllm serve MODEL --dtype VALUE" | bash', "eval $B VALUE"),
+    *('A=(VALUE b); bash -c "vllm serve MODEL --dtype ${A[0]}"', 'B="vllm serve MODEL --dtype VALUE"; eval "$B"'),
+    *('A=(VALUE b); vllm serve MODEL --chat-template "${A[@]}"', "set -- VALUE; vllm serve MODEL --worker-cls $1"),
+    *("bash -c \"vllm serve MODEL --dtype 'VALUE'\"", 'bash -c "bash -c \\"vllm serve MODEL --dtype VALUE\\""'),
+    *('env -S "vllm serve MODEL --dtype VALUE"', f"vllm serve MODEL --chat-template {'x' * 70}VALUE"),
+)
+"""Ways to use such a value; Kubernetes replaces `$(API_KEY)` in them before the shell reads them."""
+
+
+@pytest.mark.parametrize("way", slow_except((*CHANGING[:2], *CHANGING[6:8]), CHANGING))
+def test_no_part_of_a_secret_is_shown_that_a_shell_changes(policy: Policy, way: str) -> None:
+    shown: list[tuple[str, str]] = []
+    for value in CHANGED_VALUES:
+        env = [{"name": "API_KEY", "value": value}]
+        letters = "".join(filter(str.isalnum, value)).lower()
+        parts = {letters[at : at + 7] for at in range(max(1, len(letters) - 6))}
+        for copy in ("$API_KEY", "$(API_KEY)", "${API_KEY%x}"):
+            script = way.replace("MODEL", NAME).replace("VALUE", copy)
+            words = {"args": ["--model", NAME, "--chat-template", copy, "--quantization", copy]}
+            for container in ({"command": ["bash", "-c", script]}, words):
+                document = manifest(pod(env=env, **container))
+                plain = "".join(filter(str.isalnum, "".join(answers(policy, document, explain=False)))).lower()
+                if any(part in plain for part in parts):
+                    shown.append((value, str(container)))
+    assert shown == []
+
+
+@pytest.mark.parametrize("value", ["Zq8Jbh*pkJG4", "*Zq8Jbhpk"])
+def test_no_secret_is_in_what_must_be_known(policy: Policy, value: str) -> None:
+    script = f"vllm serve {NAME} --chat-template $API_KEY"
+    request = read_request_or_manifest(deployment(["bash", "-c", script], env={"API_KEY": value}), policy.releases)
+    assert isinstance(request, Request)
+    result = policy.evaluate(request, TODAY)
+    assert result.intake is not None
+    with pytest.raises(RequestInvalid, match=r"value of the argument `[^`]{0,5}…` .* is not known"):
+        require_known_values(result.intake, "")
+
+
+def test_a_message_keeps_its_own_words_that_are_a_secret_without_blanks() -> None:
+    values = SecretValues.of(["notset", "changeme", "${HOME}/.cache/vllm", "${A:-x}/root/.cache"])
+    kept = "`--dtype` is not set; change me: `/root/.cache/vllm`"
+    assert values.hidden(kept) == kept
+    assert values.hidden("`x` is `notset` and `change'me'`") == "`x` is `…` and `…`"
 
 
 BESIDE: Final = (

@@ -414,6 +414,14 @@ ENVIRONMENT: Final[dict[str, Family]] = {
         args=["--model", NAME, *(f"word{n}" for n in range(min(size // 24, 4000)))],
         env={f"TOKEN{n}": f"abcdef{n}" for n in range(min(size // 48, 4000))},
     ),
+    "a secret of many parts": lambda size: deployment(
+        args=["--model", NAME, "--served-model-name", "abcdef;' " * (size // 18)],
+        env={"TOKEN": "abcdef${;' \\x" * (size // 24)},
+    ),
+    "separators within a secret": lambda size: deployment(
+        args=["--model", NAME, "--served-model-name", "abc" + ";" * (size // 4) + "def"],
+        env={"TOKEN": "abcdef", "A_TOKEN": "a`${(" * (size // 8)},
+    ),
 }
 
 
