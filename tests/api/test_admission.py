@@ -425,6 +425,40 @@ def test_an_unknown_runtime_of_kserve_is_denied_if_what_cannot_be_decided_is(
         assert (warned["allowed"], expected in " ".join(warned["warnings"])) == (True, True)
 
 
+def test_a_canary_of_kserve_is_reviewed_as_the_predictor_is(client: httpx.Client, closed_server: Server) -> None:
+    gpu = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    shipped = {"modelFormat": {"name": "vLLM"}, "runtime": "kserve-vllmserver", "image": "vllm/vllm-openai:v0.33.0"}
+    stable: Document = {"predictor": {"model": {**shipped, "storageUri": "hf://Qwen/Qwen3-8B", **gpu}}}
+    own = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "$MODEL"], **gpu}
+    canaries: dict[str, Document] = {
+        "model": {"model": {"runtime": "my-vllm"}},
+        "containers[0]": {"containers": [own]},
+        "initContainers[0]": {"initContainers": [{**own, "command": ["vllm", "serve", "Qwen/Qwen3-8B"]}]},
+    }
+    kind = "serving.kserve.io", "v1beta1", "InferenceService"
+    with closed_server.client() as closed:
+        assert answered(closed, other_review(*kind, stable))["allowed"]
+        for place, canary in canaries.items():
+            spec = stable | {"canary": [{"trafficPercent": 10, "predictor": {"name": "c", **canary}}]}
+            document = other_review(*kind, spec)
+            update = other_review(*kind, spec)
+            update["request"] |= {
+                "operation": "UPDATE",
+                "oldObject": other_review(*kind, stable)["request"]["object"],
+            }
+            for each in (document, update):
+                denied = answered(closed, each)
+                assert (place, denied["allowed"]) == (place, False)
+                assert f"spec.canary[0].predictor.{place}" in denied["status"]["message"]
+            assert answered(client, document)["allowed"]
+        spec = stable | {
+            "canary": [{"trafficPercent": 10, "predictor": {"name": "c", "model": {"args": ["--seed=1"]}}}]
+        }
+        allowed = answered(closed, other_review(*kind, spec))
+        of_both = "spec.predictor.model=v2 spec.canary[0].predictor.model=v2"
+        assert (allowed["allowed"], allowed["auditAnnotations"]["runner"]) == (True, of_both)
+
+
 def test_a_field_that_is_not_read_is_denied_if_what_cannot_be_decided_is(
     client: httpx.Client, closed_server: Server
 ) -> None:

@@ -641,6 +641,13 @@ def _merged_variables(size: int) -> bytes:
     return manifest([base, _custom("InferenceService", {"predictor": {"model": model}})])
 
 
+def _canaries(size: int) -> dict[str, Any]:
+    """A service of KServe with a large predictor, and many canaries that have all of it but a field."""
+    model = {"modelFormat": {"name": "vLLM"}, "args": ["--model", NAME, *["x"] * (size // 20)]}
+    canary = {"predictor": {"model": {"env": [{"name": "A", "value": "1"}]}}}
+    return _custom("InferenceService", {"predictor": {"model": model}, "canary": [canary] * ENGINES})
+
+
 def _rendered(labels: dict[str, str]) -> dict[str, Any]:
     """A service of KServe that is rendered with templates in its labels."""
     main = {"name": "main", **engine(command=["vllm", "serve", NAME])}
@@ -812,6 +819,7 @@ MANIFESTS: Final[dict[str, Family]] = {
             },
         }
     ),
+    "canaries of one predictor": lambda size: manifest(_canaries(size)),
     "workers with fields that are not read": lambda size: manifest(
         {
             "apiVersion": "workload.serving.volcano.sh/v1alpha1",

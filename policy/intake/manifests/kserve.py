@@ -11,6 +11,7 @@ for the web server are left out.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from posixpath import commonpath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,10 +19,14 @@ from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANS
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.hardware import pod_signs
+from policy.intake.manifests.kserve_canary import canaries
 from policy.intake.manifests.kserve_containers import SHIPPED_ARGUMENTS, merge_container
 from policy.intake.manifests.kserve_metadata import metadata_doubt
 from policy.intake.manifests.kserve_pods import component_doubt
 from policy.intake.manifests.kserve_runtimes import (
+    FORMAT_FIELDS,
+    LATER_FIELDS,
+    LATER_PROTOCOL,
     OTHER_FORMATS,
     SHIPPED_RUNTIMES,
     WantedRuntime,
@@ -39,6 +44,9 @@ from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.intake.manifests.kserve_canary import Canary
     from policy.intake.manifests.reading import ManifestNode, ServingRuntime
 
 ADDED: Final = "added by KServe"
@@ -85,22 +93,9 @@ STORAGE_URI: Final = "STORAGE_URI"
 """The variable of a container of the user's that names a model, which KServe mounts at its own folder."""
 MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
-FORMAT_FIELDS: Final = (
-    "huggingface",
-    "sklearn",
-    "xgboost",
-    "tensorflow",
-    "pytorch",
-    "triton",
-    "onnx",
-    "pmml",
-    "lightgbm",
-    "paddle",
-)
-"""The fields of a predictor that are a model of the format with that name, an older form of `model`."""
-LATER_FIELDS: Final = frozenset({"huggingface", "onnx", "triton"})
-LATER_PROTOCOL: Final = "v2"
-"""The protocol that KServe sets in these fields if they state none."""
+EXPLAINERS: Final = ("art", "alibi", "aix")
+"""The fields of an explainer that are a container; only older releases of KServe have the last two."""
+OF_EXPLAINER: Final = "KServe adds arguments of its own to the container of an explainer, which are not read"
 SERVER_CONTAINER: Final = "kserve-container"
 TRANSFORMER: Final = "transformer-container"
 NOT_RENDERED: Final = frozenset(
@@ -139,22 +134,61 @@ def read_runtime(document: ManifestNode) -> None:
 
 
 def read_inference_service(document: ManifestNode) -> None:
-    """Read the predictor's model, its workers, and vLLM containers in any of the service's three components.
+    """Read the predictor's model, its workers, and vLLM containers in any of the service's components.
 
-    If there is a model, a worker without a command gets the runtime's.
+    If there is a model, a worker without a command gets the runtime's. Each canary is a predictor of its own.
     """
+    predictor = document.get("spec", "predictor")
     rendered: list[ManifestNode] = []
+    with _service_doubts(document, rendered):
+        for component in (predictor, document.get("spec", "transformer"), document.get("spec", "explainer")):
+            _read_component(component)
+        _read_explainer(document.get("spec", "explainer"))
+        _read_predictor(document, predictor, rendered)
+    for canary in canaries(document):
+        _read_canary(document, canary)
+
+
+def _read_canary(document: ManifestNode, canary: Canary) -> None:
+    """Read the containers of a canary, and the models that it may run."""
+    rendered: list[ManifestNode] = []
+    with _service_doubts(document, rendered):
+        _read_component(canary.predictor)
+        with doubted(document.reader, lambda: canary.doubt):
+            for predictor in canary.models:
+                _read_predictor(document, predictor, rendered)
+
+
+@contextmanager
+def _service_doubts(document: ManifestNode, rendered: list[ManifestNode]) -> Iterator[None]:
+    """Add the doubts about the service's metadata, and about what is rendered, to the engines that are read within."""
     metadata = document.get("metadata")
     with (
         doubted(document.reader, lambda: template_doubt(rendered, References(metadata.value))),
         doubted(document.reader, lambda: metadata_doubt(metadata, is_replaced=True)),
     ):
-        for part in ("predictor", "transformer", "explainer"):
-            component = document.get("spec", part)
-            with unread_fields(("KServe component", component)):
-                read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
-        with unread_fields(("KServe component", document.get("spec", "predictor"))):
-            _read_predictor(document, rendered)
+        yield
+
+
+def _read_explainer(explainer: ManifestNode) -> None:
+    """Read the container of an explainer that is no custom one."""
+    for name in EXPLAINERS:
+        container = explainer.get(name)
+        if not container.is_object():
+            continue
+        with unread_fields(("KServe component", explainer)):
+            draft = read_container(container, explainer, _storage_mounts(explainer))
+            if draft.starts_vllm():
+                if container.get("storageUri").value:
+                    draft.mounts.add(MODEL_PATH)
+                draft.doubt(OF_EXPLAINER)
+                draft.finish()
+
+
+def _read_component(component: ManifestNode) -> None:
+    """Read the containers of a component."""
+    with unread_fields(("KServe component", component)):
+        read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
 
 
 def _named(pod: ManifestNode, name: str) -> list[ManifestNode]:
@@ -178,10 +212,15 @@ def _add_rendered(
             rendered += [runtime.container, *others]
 
 
-def _read_predictor(document: ManifestNode, rendered: list[ManifestNode]) -> None:
-    """Read the predictor's model and its workers, and add what KServe renders of it."""
-    model, workers = document.get("spec", "predictor", "model"), document.get("spec", "predictor", "workerSpec")
-    mounts = dict.fromkeys(STORED_IN, _storage_mounts(document.get("spec", "predictor")))
+def _read_predictor(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
+    """Read a predictor's model and its workers, and add what KServe renders of it."""
+    with unread_fields(("KServe component", predictor)):
+        _read_models(document, predictor, rendered)
+
+
+def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
+    model, workers = predictor.get("model"), predictor.get("workerSpec")
+    mounts = dict.fromkeys(STORED_IN, _storage_mounts(predictor))
     has_workers = workers.is_object()
     wanted = runtime = None
     if model.is_object():
@@ -191,19 +230,19 @@ def _read_predictor(document: ManifestNode, rendered: list[ManifestNode]) -> Non
     with doubted(model.reader, lambda: "" if runtime is None else runtime.doubt):
         read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
     if wanted is not None:
-        _add_rendered(rendered, document.get("spec", "predictor"), model, runtime)
+        _add_rendered(rendered, predictor, model, runtime)
         with unread_fields(("KServe model", model)):
-            _read_model(document, model, wanted, runtime, added)
+            _read_model(document, predictor, model, wanted, runtime, added)
         return
     for name in FORMAT_FIELDS:
-        model = document.get("spec", "predictor", name)
+        model = predictor.get(name)
         if model.is_object():
             protocol = LATER_PROTOCOL if name in LATER_FIELDS else None
             wanted = wanted_runtime(model, name, protocol, has_workers=has_workers)
             runtime = runtime_of(model.reader, wanted)
-            _add_rendered(rendered, document.get("spec", "predictor"), model, runtime)
+            _add_rendered(rendered, predictor, model, runtime)
             with unread_fields(("KServe model", model)):
-                _read_model(document, model, wanted, runtime, added)
+                _read_model(document, predictor, model, wanted, runtime, added)
 
 
 def _storage_mounts(component: ManifestNode) -> list[str]:
@@ -244,6 +283,7 @@ def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> 
 
 def _read_model(
     document: ManifestNode,
+    predictor: ManifestNode,
     model: ManifestNode,
     wanted: WantedRuntime,
     runtime: ServingRuntime | None,
@@ -257,7 +297,7 @@ def _read_model(
     name = wanted.name if runtime is None else runtime.name
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not is_shipped(name, model_format)
-    draft = read_container(model, mounts=_storage_mounts(document.get("spec", "predictor")))
+    draft = read_container(model, mounts=_storage_mounts(predictor))
     own = EngineDraft(model)
     own.has_default_image = True
     if base is not None:
@@ -282,7 +322,7 @@ def _read_model(
     elif not (draft.words or is_unknown):
         return
     merge_container(own, base, draft, model, () if is_unknown else SHIPPED_ARGUMENTS.get(model_format, ()))
-    own.hardware += [*draft.hardware, *pod_signs(document.get("spec", "predictor"))]
+    own.hardware += [*draft.hardware, *pod_signs(predictor)]
     _choose_build(own, model, name, runtime, model_format, has_workers=bool(added))
     uri = model.get("storageUri").text()
     if added:

@@ -49,6 +49,22 @@ PROTOCOLS: Final = ("v1", "v2", "grpc-v1", "grpc-v2")
 """The protocols of KServe, in the order in which it prefers runtimes."""
 LATER_PROTOCOLS: Final = frozenset({"vLLM", "triton"})
 """The model formats whose protocol is `v2` if a predictor states none."""
+FORMAT_FIELDS: Final = (
+    "huggingface",
+    "sklearn",
+    "xgboost",
+    "tensorflow",
+    "pytorch",
+    "triton",
+    "onnx",
+    "pmml",
+    "lightgbm",
+    "paddle",
+)
+"""The fields of a predictor that are a model of the format with that name, an older form of `model`."""
+LATER_FIELDS: Final = frozenset({"huggingface", "onnx", "triton"})
+LATER_PROTOCOL: Final = "v2"
+"""The protocol that KServe sets in these fields if they state none."""
 NAMESPACE: Final = "namespace"
 ANY_NAMESPACE: Final = "any namespace"
 CLUSTER: Final = "cluster"
