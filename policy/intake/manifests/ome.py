@@ -1,17 +1,19 @@
 """OME's InferenceService, ServingRuntime and ClusterServingRuntime (``ome.io/v1beta1``, read at main, May 2026).
 
-The engine and the decoder of a service are merged over `engineConfig` and `decoderConfig` of its runtime: the service's
-`args` and `command` replace the runtime's. The variable `MODEL_PATH` has the path of the BaseModel or ClusterBaseModel,
-`PARALLELISM_SIZE` the number of GPUs of all pods. An AcceleratorClass, which may override arguments, is not read.
-OME makes an engine of the deprecated `predictor`, whose container with `ome` in its name, or else its first one,
-becomes the runner.
+The engine, the decoder and the router of a service are merged over `engineConfig`, `decoderConfig` and `routerConfig`
+of its runtime: the service's `args` and `command` replace the runtime's. A part's runner is merged over the container
+of its name in the part's `containers`, whose arguments come first; the others are containers of the pod. A part with a
+worker and no leader is the leader itself. The variable `MODEL_PATH` has the path of the BaseModel or ClusterBaseModel,
+`PARALLELISM_SIZE` the number of GPUs of all pods. An AcceleratorClass, which may override arguments, is not read. OME
+makes an engine of the deprecated `predictor`, whose container with `ome` in its name, or else its first one, becomes
+the runner.
 """
 
 from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policy.intake.manifests import images
 from policy.intake.manifests.hardware import pod_signs
@@ -47,6 +49,7 @@ OF_MODEL: Final = (
 UNNAMED: Final = (
     "no `runtime` is named, and OME selects one by the model; its own arguments and variables are not known"
 )
+ARGUMENT: Final = re.compile(r"args\[([0-9]{1,9})\]", re.ASCII)
 NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
@@ -92,14 +95,16 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
         of_part = [*doubts, OF_MODEL] if is_of_model else doubts
         if runtime is None and not (_states_image(own) or own.get("leader").value or own.get("worker").value):
             _read_unknown(own, reference)
-            read_passing_containers(own)
-        else:
-            settings = _Settings(
-                None if runtime is None else runtime.get("spec"), path, model, models, problem, of_part, references
-            )
-            _read_part(part, settings, None if migrated is None else _runner_of(migrated))
-    settings = _Settings(None, path, model, models, problem, [], references)
-    _read_part(spec.get("router"), settings)
+            part = own.with_value({name: value for name, value in own.value.items() if name != "runner"})
+        settings = _Settings(
+            None if runtime is None else runtime.get("spec"), path, model, models, problem, of_part, references
+        )
+        _read_part(part, settings, None if migrated is None else _runner_of(migrated))
+    router, below = spec.get("router"), None if runtime is None else runtime.get("spec", "routerConfig").value
+    if router.is_object() and isinstance(below, dict) and spec.reader.may_copy_values(router, below):
+        router = router.with_value(merged(below, router.value))
+    settings = _Settings(None, path, model, models, problem, doubts, references)
+    _read_part(router, settings)
     if predictor is not None:
         _read_part(predictor.get("workerSpec"), settings)
 
@@ -203,16 +208,17 @@ def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | 
     leader, worker = part.get("leader"), part.get("worker")
     is_spread = leader.value is not None or worker.value is not None
     workers = worker.get("size").count() or 0
-    for pod in (leader, worker) if is_spread else (part,):
-        runner = pod.get("runner")
-        containers = [*([runner] if runner.is_object() else []), *pod_containers(pod)]
+    for pod in (part if leader.value is None else leader, worker) if is_spread else (part,):
+        runner, own = pod.get("runner"), _of_runner(pod)
+        others = [each for each in pod_containers(pod) if own is None or each.pointer != own.pointer]
+        containers = [*([runner] if runner.is_object() else []), *others]
         rendered = _rendered(runner, pod)
         with (
             doubted(part.reader, partial(template_doubt, rendered, settings.references)),
-            unread_fields(("OME part", part), *([("OME part", pod)] if is_spread else [])),
+            unread_fields(("OME part", part), *([("OME part", pod)] if pod is not part else [])),
         ):
             for container in containers:
-                draft = read_container(container, pod)
+                draft = _read_runner(runner, own, pod) if container is runner else read_container(container, pod)
                 if container is runner:
                     _add_values(draft, settings.path, _gpus(container) * (1 + workers))
                     draft.node = draft.node if written is None else written
@@ -226,6 +232,44 @@ def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | 
                     draft.doubts += settings.doubts
                     draft.finish()
         read_passing_containers(pod)
+
+
+def _of_runner(pod: ManifestNode) -> ManifestNode | None:
+    """The container of a pod into which OME merges the runner: the first one with its name."""
+    runner = pod.get("runner").value
+    name = runner.get("name") if isinstance(runner, dict) else None
+    found = (item for item in pod.get("containers").items() if isinstance(item.value, dict))
+    return next((item for item in found if isinstance(name, str) and item.value.get("name") == name), None)
+
+
+def _read_runner(runner: ManifestNode, own: ManifestNode | None, pod: ManifestNode) -> EngineDraft:
+    """Read a runner, merged over the container of its name; the container's arguments come first."""
+    if own is None:
+        return read_container(runner, pod)
+    own.note_read()
+    below = {**own.value, "env": _without_path(own.value.get("env"))}
+    value, args = merged(below, runner.value), own.value.get("args")
+    added = args if isinstance(args, list) and isinstance(runner.value.get("args"), list) else []
+    draft = read_container(
+        runner.with_value({**value, "args": [*added, *runner.value["args"]]} if added else value), pod
+    )
+    draft.places = [_place(place, len(added)) for place in draft.places]
+    return draft
+
+
+def _without_path(env: Any) -> Any:
+    """Variables without that of the model's path, which OME sets in the runner."""
+    is_path = [isinstance(item, dict) and item.get("name") == PATH for item in env] if isinstance(env, list) else []
+    return [item for item, is_set in zip(env, is_path, strict=True) if not is_set] if is_path else env
+
+
+def _place(place: str, count: int) -> str:
+    """The position of a word of a runner after ``count`` arguments of the container of its name."""
+    found = ARGUMENT.fullmatch(place)
+    if not count or found is None:
+        return place
+    index = int(found[1])
+    return f"containers.{place}" if index < count else f"args[{index - count}]"
 
 
 def _rendered(runner: ManifestNode, pod: ManifestNode) -> list[ManifestNode]:

@@ -177,3 +177,103 @@ def test_in_a_review_the_runtime_of_a_service_that_names_none_is_a_doubt(spec: d
     (found,) = registry.read_manifest(one, "", [], shipped_images(), is_under_review=True)
     assert [each.partition(",")[0] for each in found.doubts] == ["no `runtime` is named"]
     assert last(one).doubts == []
+
+
+BESIDE = {"name": "v", **COMMAND, "args": ["--enable-dbo"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        ({"engine": {"containers": [BESIDE]}}, ["engine.containers[0]"]),
+        ({"engine": {"containers": [OWN, BESIDE]}}, ["engine.containers[1]"]),
+        ({"engine": {"containers": [OWN]}}, []),
+        (
+            {"engine": {"containers": [{"name": "v", "args": ["--max-num-seqs=8", "--enable-dbo"]}]}},
+            ["engine.containers[0]"],
+        ),
+        ({"engine": {"initContainers": [{**BESIDE, "restartPolicy": "Always"}]}}, ["engine.initContainers[0]"]),
+        ({"engine": {"initContainers": [BESIDE]}}, ["engine.initContainers[0]"]),
+        ({"engine": {}, "decoder": {"containers": [BESIDE]}}, ["decoder.containers[0]"]),
+        ({"engine": {}, "router": {"containers": [BESIDE]}}, ["router.containers[0]"]),
+        ({"engine": {"runner": {"args": ["-a"]}, "containers": [BESIDE]}}, ["engine.containers[0]"]),
+        (
+            {"engine": {"runner": {"args": ["--max-num-seqs=8"]}, "containers": [BESIDE]}},
+            ["engine", "engine.containers[0]"],
+        ),
+        ({"predictor": {"model": {"baseModel": "m"}, "initContainers": [BESIDE]}}, ["predictor.initContainers[0]"]),
+    ],
+)
+def test_containers_of_a_part_without_a_runner_are_read(spec: dict[str, Any], paths: list[str]) -> None:
+    for reference in ({}, {"runtime": {"name": "x"}}):
+        faults: list[RequestFault] = []
+        found = read_manifest(document("InferenceService", {**spec, **reference}, "s"), "", faults)
+        assert ([each.path for each in found], faults) == ([f"spec.{path}" for path in paths], [])
+        doubt = "the runtime `x` is not in the manifest; its own arguments and variables are not known"
+        expected = [doubt] if reference else []
+        assert all(each.doubts == expected for each in found if not each.problem)
+
+
+def test_a_container_beside_the_runner_of_a_runtime_is_read() -> None:
+    found = read_manifest([runtime("ClusterServingRuntime"), service({"containers": [BESIDE]})], "", [])
+    assert [each.path for each in found][1:] == ["[1].spec.engine.runner", "[1].spec.engine.containers[0]"]
+
+
+def test_a_runner_is_merged_over_the_container_of_its_name() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}, {"name": "MODEL_PATH", "value": "/other"}]
+    below = {"name": "ome", "image": "nginx", "command": ["sleep"], "args": ["--enable-dbo"], "env": env}
+    runner = {"name": "ome", **COMMAND, "args": ["-tp=1"], "env": [{"name": "B", "value": "2"}]}
+    (found,) = read_manifest(
+        service({"runner": runner, "containers": [below, BESIDE | {"command": ["sleep"]}]}), "", []
+    )
+    assert (found.path, found.image) == ("spec.engine.runner", IMAGE)
+    assert [*zip(found.words[3:], found.places[3:], strict=True)] == [
+        ("--enable-dbo", "containers.args[0]"),
+        ("-tp=1", "args[0]"),
+    ]
+    assert {name: found.env[name] for name in ("A", "B", "MODEL_PATH")} == {"A": "1", "B": "2", "MODEL_PATH": None}
+
+
+@pytest.mark.parametrize("runner", [{"args": ["-tp=1"]}, {"image": IMAGE}])
+def test_a_container_that_a_runner_is_merged_over_is_read_in_a_review(runner: dict[str, Any]) -> None:
+    one = service({"runner": {"name": "v", **COMMAND, **runner}, "containers": [BESIDE]})
+    found = registry.read_manifest(one, "", [], shipped_images(), is_under_review=True)
+    assert [(each.path, each.problem) for each in found] == [("spec.engine.runner", "")]
+
+
+def test_a_container_gives_a_runner_what_that_does_not_state() -> None:
+    (found,) = read_manifest(
+        service(
+            {
+                "runner": {"name": "v", "image": IMAGE, "env": [{"name": "MODEL_PATH", "value": "/m"}]},
+                "containers": [BESIDE],
+            }
+        ),
+        "",
+        [],
+    )
+    assert (found.path, found.words, found.env["MODEL_PATH"]) == (
+        "spec.engine.runner",
+        ["vllm", "serve", "$(MODEL_PATH)", "--enable-dbo"],
+        "/m",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "paths"),
+    [
+        ({"leader": {"runner": FIRST}}, ["leader.runner", "worker.runner"]),
+        ({}, ["runner", "containers[0]", "worker.runner"]),
+    ],
+)
+def test_a_part_with_a_worker_and_no_leader_is_the_leader(fields: dict[str, Any], paths: list[str]) -> None:
+    part = {"runner": FIRST, "containers": [BESIDE], "worker": {"size": 1, "runner": FIRST}}
+    found = read_manifest(service({**part, **fields}), "", [])
+    assert [each.path for each in found] == [f"spec.engine.{path}" for path in paths]
+
+
+def test_a_router_is_merged_over_that_of_its_runtime() -> None:
+    base = runtime("ClusterServingRuntime")
+    base["spec"] |= {"routerConfig": {"runner": {"name": "r", **COMMAND, "args": ["-tp=1"]}}}
+    found = last(base, service({}, router={"runner": {"args": ["-tp=2"]}}))
+    assert (found.path, found.words[-1]) == ("[1].spec.router.runner", "-tp=2")
