@@ -96,6 +96,8 @@ MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 EXPLAINERS: Final = ("art", "alibi", "aix")
 """The fields of an explainer that are a container; only older releases of KServe have the last two."""
 OF_EXPLAINER: Final = "KServe adds arguments of its own to the container of an explainer, which are not read"
+REPLACED: Final = frozenset({"INFERENCE_SERVICE_NAME"})
+"""The variables that KServe overwrites in the containers of a service."""
 SERVER_CONTAINER: Final = "kserve-container"
 TRANSFORMER: Final = "transformer-container"
 NOT_RENDERED: Final = frozenset(
@@ -125,7 +127,7 @@ def read_runtime(document: ManifestNode) -> None:
     ):
         for pod in (document.get("spec"), workers):
             for container in pod_containers(pod):
-                draft = read_container(container, pod)
+                draft = read_container(container, pod, replaced={*REPLACED, *added})
                 draft.env.update(added)
                 is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
                 if not is_server and draft.starts_vllm():
@@ -177,7 +179,7 @@ def _read_explainer(explainer: ManifestNode) -> None:
         if not container.is_object():
             continue
         with unread_fields(("KServe component", explainer)):
-            draft = read_container(container, explainer, _storage_mounts(explainer))
+            draft = read_container(container, explainer, _storage_mounts(explainer), replaced=REPLACED)
             if draft.starts_vllm():
                 if container.get("storageUri").value:
                     draft.mounts.add(MODEL_PATH)
@@ -188,7 +190,8 @@ def _read_explainer(explainer: ManifestNode) -> None:
 def _read_component(component: ManifestNode) -> None:
     """Read the containers of a component."""
     with unread_fields(("KServe component", component)):
-        read_pod(component, mounts=dict.fromkeys(STORED_IN, _storage_mounts(component)))
+        paths = dict.fromkeys(STORED_IN, _storage_mounts(component))
+        read_pod(component, mounts=paths, replaced=REPLACED)
 
 
 def _named(pod: ManifestNode, name: str) -> list[ManifestNode]:
@@ -228,7 +231,7 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
         runtime = runtime_of(model.reader, wanted)
     added = _worker_variables(workers, runtime) if has_workers else {}
     with doubted(model.reader, lambda: "" if runtime is None else runtime.doubt):
-        read_pod(workers, added, by_image=not model.is_object(), mounts=mounts)
+        read_pod(workers, added, by_image=not model.is_object(), mounts=mounts, replaced=REPLACED)
     if wanted is not None:
         _add_rendered(rendered, predictor, model, runtime)
         with unread_fields(("KServe model", model)):
@@ -297,13 +300,13 @@ def _read_model(
     name = wanted.name if runtime is None else runtime.name
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not is_shipped(name, model_format)
-    draft = read_container(model, mounts=_storage_mounts(predictor))
+    draft = read_container(model, mounts=_storage_mounts(predictor), replaced={*REPLACED, *added})
     own = EngineDraft(model)
     own.has_default_image = True
     if base is not None:
         if not model.reader.may_copy_values(model, base.value):
             return
-        own = read_container(base)
+        own = read_container(base, replaced={*REPLACED, *added})
         own.has_default_image = True
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]
         is_kserve_server = images.is_kserve_server(draft.image or own.image, model.reader.images)

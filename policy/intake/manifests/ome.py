@@ -245,16 +245,20 @@ def _of_runner(pod: ManifestNode) -> ManifestNode | None:
 def _read_runner(runner: ManifestNode, own: ManifestNode | None, pod: ManifestNode) -> EngineDraft:
     """Read a runner, merged over the container of its name; the container's arguments come first."""
     if own is None:
-        return read_container(runner, pod)
+        return read_container(runner, pod, replaced=_replaced(runner))
     own.note_read()
     below = {**own.value, "env": _without_path(own.value.get("env"))}
     value, args = merged(below, runner.value), own.value.get("args")
     added = args if isinstance(args, list) and isinstance(runner.value.get("args"), list) else []
-    draft = read_container(
-        runner.with_value({**value, "args": [*added, *runner.value["args"]]} if added else value), pod
-    )
+    container = runner.with_value({**value, "args": [*added, *runner.value["args"]]} if added else value)
+    draft = read_container(container, pod, replaced=_replaced(container))
     draft.places = [_place(place, len(added)) for place in draft.places]
     return draft
+
+
+def _replaced(runner: ManifestNode) -> tuple[str, ...]:
+    """The variables that OME sets in a runner in place of its own."""
+    return (SIZE,) if _gpus(runner) else ()
 
 
 def _without_path(env: Any) -> Any:

@@ -27,7 +27,7 @@ from policy.messages import quoted
 from policy.pointer import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from policy.errors import RequestFault
     from policy.intake.manifests.reading import ManifestNode
@@ -48,12 +48,13 @@ def read_pod(
     *,
     by_image: bool = True,
     mounts: Mapping[str, Sequence[str]] | None = None,
+    replaced: Collection[str] = (),
 ) -> None:
     """Read the containers of a pod's spec that start vLLM; ``added`` has variables that the controller sets in each.
 
     With ``by_image`` a container without a command runs its image's entry point. Beside an engine, a container that
     cannot be read is an engine with its faults. ``mounts`` has the paths at which the controller mounts volumes in
-    containers of some names.
+    containers of some names. ``replaced`` has other variables that it sets in place of a container's own.
     """
     reader = pod.reader
     count = len(reader.containers)
@@ -62,7 +63,7 @@ def read_pod(
         with reader.separate() as faults:
             name = container.get("name").value
             paths = mounts.get(name, ()) if mounts and isinstance(name, str) else ()
-            read_pod_container(container, pod, added, by_image=by_image, mounts=paths)
+            read_pod_container(container, pod, added, by_image=by_image, mounts=paths, replaced=replaced)
         if faults:
             unread.append((container, faults))
     read_passing_containers(pod)
@@ -83,9 +84,10 @@ def read_pod_container(
     *,
     by_image: bool = True,
     mounts: Sequence[str] = (),
+    replaced: Collection[str] = (),
 ) -> None:
     """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
-    draft = read_container(container, pod, mounts, added or {})
+    draft = read_container(container, pod, mounts, added or {}, {*(added or {}), *replaced})
     draft.env.update(added or {})
     if draft.starts_vllm(by_image=by_image):
         draft.finish()
@@ -133,10 +135,12 @@ def read_container(
     pod: ManifestNode | None = None,
     mounts: Sequence[str] = (),
     added: Iterable[str] = (),
+    replaced: Collection[str] = (),
 ) -> EngineDraft:
     """Read a container; ``pod`` has the volumes that it mounts, and ``mounts`` the paths of its controller's.
 
     ``added`` has the variables that the controller sets if the container does not: their values are not known.
+    ``replaced`` has those that it sets in place of the container's own, whose values are then not known either.
     """
     draft = EngineDraft(container)
     draft.env.replace(dict.fromkeys(added))
@@ -145,7 +149,7 @@ def read_container(
     draft.add_list(container.get("args"), "args")
     draft.image = container.get("image").text()
     read_env_from(container.get("envFrom"), draft)
-    read_env(container.get("env"), draft)
+    read_env(container.get("env"), draft, replaced)
     read_hooks(container, draft)
     volume_mounts = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
@@ -170,10 +174,16 @@ def read_container(
     return draft
 
 
-def read_env(env: ManifestNode, draft: EngineDraft) -> None:
-    """Add a list of variables; a value that the manifest does not contain is ``None``."""
+def read_env(env: ManifestNode, draft: EngineDraft, replaced: Collection[str] = ()) -> None:
+    """Add a list of variables; a value that the manifest does not contain is ``None``.
+
+    So is one of ``replaced``, which the controller drops or overwrites: later variables that refer to it get another.
+    """
     for item in env.items():
         read_variable(item, draft)
+        name = item.get("name").value
+        if isinstance(name, str) and name in replaced:
+            draft.env[name] = None
 
 
 def read_variable(item: ManifestNode, draft: EngineDraft) -> None:

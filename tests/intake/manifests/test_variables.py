@@ -465,3 +465,71 @@ def test_a_service_of_dynamo_may_set_a_variable_of_the_operator() -> None:
     faults: list[RequestFault] = []
     (engine,) = read_manifest([graph], "", faults)
     assert line_of(engine, faults).env[NAME] == "7"
+
+
+REPLACED_BY = {
+    "LeaderWorkerSet": "LWS_LEADER_ADDRESS LWS_GROUP_SIZE LWS_WORKER_INDEX",
+    "DisaggregatedSet": "LWS_LEADER_ADDRESS LWS_GROUP_SIZE LWS_WORKER_INDEX",
+    "StormService": "STORM_SERVICE_NAME ROLESET_NAME ROLE_NAME ROLE_REPLICA_INDEX",
+    "PodSet": "ROLE_NAME PODSET_NAME POD_GROUP_INDEX POD_GROUP_SIZE",
+    "ModelServing": "GROUP_SIZE ENTRY_ADDRESS WORKER_INDEX",
+    "InferenceService": "INFERENCE_SERVICE_NAME",
+    "InferenceService with a container": "INFERENCE_SERVICE_NAME",
+    "ServingRuntime of OME": "PARALLELISM_SIZE",
+    "InferenceService of OME": "PARALLELISM_SIZE",
+}
+"""Variables that a controller sets in place of a container's own."""
+
+
+def _replacing(kind: str, container: dict[str, Any]) -> dict[str, Any]:
+    pod = {"spec": {"containers": [container]}}
+    group = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": pod}}
+    role = {"name": "1", "template": pod}
+    limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    model = {"modelFormat": {"name": "vLLM"}, "runtime": "kserve-vllmserver", "storageUri": "hf://a/b", **container}
+    aibrix, kserve = "orchestration.aibrix.ai/v1alpha1", "serving.kserve.io/v1beta1"
+    objects: dict[str, tuple[str, dict[str, Any]]] = {
+        "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1", group),
+        "DisaggregatedSet": ("disaggregatedset.x-k8s.io/v1", {"roles": [{"name": "p", "spec": group}]}),
+        "StormService": (aibrix, {"template": {"spec": {"roles": [role]}}}),
+        "PodSet": (aibrix, {"podGroupSize": 1, "template": pod}),
+        "ModelServing": (
+            "workload.serving.volcano.sh/v1alpha1",
+            {"template": {"roles": [{"name": "r", "entryTemplate": pod}]}},
+        ),
+        "InferenceService": (kserve, {"predictor": {"model": {**model, **limits}}}),
+        "InferenceService with a container": (kserve, {"predictor": pod["spec"]}),
+        "ServingRuntime of OME": ("ome.io/v1beta1", {"engineConfig": {"runner": {**container, **limits}}}),
+        "InferenceService of OME": ("ome.io/v1beta1", {"engine": {"runner": {**container, **limits}}}),
+    }
+    version, spec = objects[kind]
+    return {"apiVersion": version, "kind": kind.partition(" ")[0], "metadata": {"name": "x"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in REPLACED_BY.items() for name in names.split()]
+)
+def test_a_later_variable_and_an_argument_do_not_have_the_value_that_a_controller_replaces(
+    kind: str, name: str
+) -> None:
+    env = [{"name": name, "value": "0"}, {"name": NAME, "value": f"$({name})"}]
+    command = ["vllm", "serve", "a/b"]
+    container = {"name": "main", "image": "vllm/vllm-openai:v0.24.0", "command": command, "env": env}
+    faults: list[RequestFault] = []
+    engines = read_manifest([_replacing(kind, container)], "", faults)
+    assert [engine.env[NAME] for engine in engines] == [None]
+    assert not faults
+
+
+def test_an_argument_does_not_have_the_value_that_kserve_replaces() -> None:
+    name = "INFERENCE_SERVICE_NAME"
+    container = {
+        "image": "vllm/vllm-openai:v0.24.0",
+        "env": [{"name": name, "value": "generate"}],
+        "args": [f"--runner=$({name})"],
+    }
+    faults: list[RequestFault] = []
+    (engine,) = read_manifest([_replacing("InferenceService", container)], "", faults)
+    assert engine.env[name] is None
+    words = read_command(engine.words, engine.places, engine.env, faults, "").words
+    assert any(type(word) is Unknown for word in words)
