@@ -20,6 +20,7 @@ from policy.intake.manifests.pods import (
     read_passing_containers,
     read_pod,
     read_shared_env,
+    read_variable,
 )
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
@@ -47,6 +48,8 @@ SET: Final = (
     *("GROVE_PCSG_TEMPLATE_NUM_PODS", "LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
 )
 """The variables that the operator, or Grove or LeaderWorkerSet for it, may set if the container does not."""
+REPLACED: Final = ("DYNAMO_PORT", "NATS_SERVER", "ETCD_ENDPOINTS")
+"""Those that several releases add behind the container's own."""
 PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]++")
 """Matches a word that a shell does not change."""
 PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
@@ -93,6 +96,7 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         draft.has_hidden_variables = draft.has_hidden_variables or bool(service.get("envFromSecret").value)
         read_env(service.get("envs"), draft)
         draft.env.update(own)
+        _merge(draft, pod.get("mainContainer", "env"), (graph.get("envs"), service.get("envs")))
         secret = service.get("envFromSecret").text()
         if secret:
             draft.note(f"`envFromSecret` takes variables from {quoted(secret)}, which the manifest does not show")
@@ -110,6 +114,7 @@ def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
         draft.env.replace(dict.fromkeys(SET))
         read_shared_env(graph.get("env"), draft)
         draft.env.update(own)
+        _merge(draft, container.get("env"), (graph.get("env"),), is_above=True)
         _finish(draft, component)
     read_passing_containers(pod)
 
@@ -118,6 +123,37 @@ def _own_variables(draft: EngineDraft) -> dict[str, str | None]:
     """The variables that the container itself sets."""
     named = [item.get("name").value for item in draft.node.get("env").items()]
     return {name: value for name, value in draft.env.items() if name not in SET or name in named}
+
+
+def _merge(draft: EngineDraft, own: ManifestNode, given: Sequence[ManifestNode], *, is_above: bool = False) -> None:
+    """Read the variables again as the operator merges them: one of each name, sorted by name.
+
+    Releases differ in whether the container's ``own`` or the ``given`` ones take precedence, and in when they sort: a
+    variable with several values, or a reference to a later name, is not known. With ``is_above`` the own ones do.
+    """
+    if not draft.node.reader.may_copy(0, draft.node):
+        return
+    found: dict[str, ManifestNode] = {}
+    doubtful = set(REPLACED)
+    with draft.node.reader.separate(are_reported=False):  # the faults are reported where they were read first
+        for env in (*given, own):
+            named: dict[str, ManifestNode] = {}
+            for item in env.items():
+                name = item.get("name").value
+                if not isinstance(name, str):
+                    continue
+                before = named.get(name) or (found.get(name) if env is own and not is_above else None)
+                if before is not None and before.value != item.value:
+                    doubtful.add(name)
+                named[name] = item
+            found |= named
+        for name, item in found.items():
+            if item.get("valueFrom").value is None:
+                draft.env[name] = None
+        for name in sorted(found):
+            read_variable(found[name], draft)
+            if name in doubtful:
+                draft.env[name] = None
 
 
 def _finish(draft: EngineDraft, service: ManifestNode) -> None:

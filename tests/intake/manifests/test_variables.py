@@ -533,3 +533,70 @@ def test_an_argument_does_not_have_the_value_that_kserve_replaces() -> None:
     assert engine.env[name] is None
     words = read_command(engine.words, engine.places, engine.env, faults, "").words
     assert any(type(word) is Unknown for word in words)
+
+
+A0, A1 = ({"name": "A", "value": value} for value in "01")
+OF_A = {"name": NAME, "value": "$(A)"}
+
+
+@table(
+    ("own", "envs", "of_graph", "expected"),
+    [
+        ([A0, OF_A], [], [], "0"),
+        ([A0, OF_A], [A1], [], None),
+        ([A0, OF_A], [], [A1], None),
+        ([A0, OF_A], [A0], [], "0"),
+        ([OF_A], [A0], [], "0"),
+        ([OF_A, A0], [], [], "0"),
+        ([OF_A], [A0], [A1], "0"),
+        ([A0], [], [OF_A], "0"),
+        ([A0, OF_A, A1], [], [], None),
+        ([{"name": "ZZ", "value": "0"}, {"name": NAME, "value": "$(ZZ)"}], [], [], None),
+        ([{"name": NAME, "value": "1"}], [{"name": NAME, "value": "0"}], [], None),
+        ([{"name": "DYNAMO_PORT", "value": "0"}, {"name": NAME, "value": "$(DYNAMO_PORT)"}], [], [], None),
+        ([{"name": NAME, "value": "$(NATS_SERVER)"}], [{"name": "NATS_SERVER", "value": "0"}], [], None),
+        ([{"name": NAME, "value": "$(ETCD_ENDPOINTS)"}], [], [{"name": "ETCD_ENDPOINTS", "value": "0"}], None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["DynamoGraphDeployment", "DynamoComponentDeployment"])
+def test_dynamo_merges_variables_by_name_and_sorts_them(
+    own: list[dict[str, str]],
+    envs: list[dict[str, str]],
+    of_graph: list[dict[str, str]],
+    expected: str | None,
+    kind: str,
+) -> None:
+    main = {"image": "vllm/vllm-openai:v0.24.0", "command": ["vllm", "serve", "a/b"], "env": own}
+    service = {"envs": envs, "extraPodSpec": {"mainContainer": main}}
+    spec: dict[str, Any] = {"services": {"w": service}, "envs": of_graph}
+    if kind == "DynamoComponentDeployment":
+        spec = service if not of_graph else {**service, "envs": envs or of_graph}
+    faults: list[RequestFault] = []
+    document = {"apiVersion": "nvidia.com/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+    (engine,) = read_manifest([document], "", faults)
+    assert engine.env[NAME] == expected
+    assert not faults
+
+
+@table(
+    ("own", "expected"),
+    [
+        ([A0, OF_A], "0"),
+        ([OF_A], "1"),
+        ([{"name": "ZZ", "value": "0"}, {"name": NAME, "value": "$(ZZ)"}], None),
+        ([{"name": "NATS_SERVER", "value": "0"}, {"name": NAME, "value": "$(NATS_SERVER)"}], None),
+    ],
+)
+def test_dynamo_merges_the_variables_of_a_component(own: list[dict[str, str]], expected: str | None) -> None:
+    main = {"name": "main", "image": "vllm/vllm-openai:v0.24.0", "command": ["vllm", "serve", "a/b"], "env": own}
+    component = {"name": "w", "podTemplate": {"spec": {"containers": [main]}}}
+    document = {
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "x"},
+        "spec": {"components": [component], "env": [A1]},
+    }
+    faults: list[RequestFault] = []
+    (engine,) = read_manifest([document], "", faults)
+    assert engine.env[NAME] == expected
+    assert not faults
