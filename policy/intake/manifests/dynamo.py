@@ -135,6 +135,7 @@ def _merge(draft: EngineDraft, own: ManifestNode, given: Sequence[ManifestNode],
         return
     found: dict[str, ManifestNode] = {}
     doubtful = set(REPLACED)
+    draft.env.update(dict.fromkeys(REPLACED))
     with draft.node.reader.separate(are_reported=False):  # the faults are reported where they were read first
         for env in (*given, own):
             named: dict[str, ManifestNode] = {}

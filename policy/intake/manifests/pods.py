@@ -149,6 +149,7 @@ def read_container(
     draft.add_list(container.get("args"), "args")
     draft.image = container.get("image").text()
     read_env_from(container.get("envFrom"), draft)
+    draft.env.update({name: None for name in replaced if name in draft.env})
     read_env(container.get("env"), draft, replaced)
     read_hooks(container, draft)
     volume_mounts = container.get("volumeMounts").value

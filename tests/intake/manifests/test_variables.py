@@ -535,6 +535,21 @@ def test_an_argument_does_not_have_the_value_that_kserve_replaces() -> None:
     assert any(type(word) is Unknown for word in words)
 
 
+@pytest.mark.parametrize(("kind", "names"), REPLACED_BY.items())
+def test_nor_do_they_have_that_of_a_config_map(kind: str, names: str) -> None:
+    name = names.rsplit(maxsplit=1)[-1]
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": "vllm/vllm-openai:v0.24.0",
+        "command": ["vllm", "serve", "a/b"],
+    }
+    container |= {"envFrom": [{"configMapRef": {"name": "c"}}], "env": [{"name": NAME, "value": f"$({name})"}]}
+    faults: list[RequestFault] = []
+    engines = read_manifest([config_map({name: "0"}), _replacing(kind, container)], "", faults)
+    assert [engine.env[NAME] for engine in engines] == [None]
+    assert not faults
+
+
 A0, A1 = ({"name": "A", "value": value} for value in "01")
 OF_A = {"name": NAME, "value": "$(A)"}
 
