@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from policy.masking import SecretValues
+    from policy.secret_values import SecretValues
 
 MAX_FAULTS = 100
 INVALID_REQUEST: Final = "invalid-request"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.masking import SecretValues, masked, may_have_secret
+from policy.masking import masked, may_have_secret
+from policy.secret_values import NO_SECRETS, SecretValues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_POINTER = 1024
 MAX_INDEX_DIGITS = 9
-NO_VALUES = SecretValues()
 
 
 def at(pointer: str, key: str | int) -> str:
@@ -49,7 +49,7 @@ def shorten(pointer: str) -> str:
     return pointer[: max(pointer.rfind("/", 0, MAX_POINTER + 1), 0)]
 
 
-def without_secrets(pointer: str, values: SecretValues = NO_VALUES) -> str:
+def without_secrets(pointer: str, values: SecretValues = NO_SECRETS) -> str:
     """The pointer, cut before the first step that contains a secret or one of ``values``: users choose names."""
     if not values and not may_have_secret(_unescaped(pointer)):
         return pointer

@@ -60,9 +60,10 @@ from policy.intake.unknown_options import options_not_checked
 from policy.intake.unknown_options import warnings_of as option_warnings
 from policy.intake.unknown_sizes import check_sizes
 from policy.intake.variables import refused_variables, variable_warnings
-from policy.masking import masked_message, secret_values, stated_secrets
+from policy.masking import masked_message
 from policy.messages import quoted
 from policy.rules.releases import series
+from policy.secret_values import secret_values, stated_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
     from policy.intake.model_lookup import Find
     from policy.intake.provenance import Provenance
-    from policy.masking import SecretValues
+    from policy.secret_values import SecretValues
 
 Source = TypeVar("Source", "Deployment", "CommandLine")
 OWN_RUNNER: Final = (None, True)

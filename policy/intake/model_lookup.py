@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.intake.deployment import Deployment
-    from policy.masking import SecretValues
+    from policy.secret_values import SecretValues
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
 MAX_NAME: Final = 1024

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from policy.errors import RequestFault
     from policy.intake.command_line import Installation, UnknownFlag
-    from policy.masking import SecretValues
+    from policy.secret_values import SecretValues
 
 REFUSED: Final = "vLLM {} refuses its arguments ({}): {}"
 

@@ -20,9 +20,10 @@ from policy.intake.derive.request_limits import EngineLimits
 from policy.intake.origins import MODELS
 from policy.intake.provenance import DEFAULT, Provenance  # msgspec reads the annotations
 from policy.intake.unknown_options import not_checked
-from policy.masking import HIDDEN, SecretValues, masked
+from policy.masking import HIDDEN, masked
 from policy.messages import quoted
-from policy.pointer import NO_VALUES, at, without_secrets
+from policy.pointer import at, without_secrets
+from policy.secret_values import NO_SECRETS, SecretValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -75,7 +76,7 @@ class IntakeResult(Struct, frozen=True):
     program_doubts: list[str] = []
     unknown_options: list[UnknownOption] = []
     refused_options: frozenset[str] = frozenset()
-    secrets: SecretValues = NO_VALUES
+    secrets: SecretValues = NO_SECRETS
 
 
 def without_secrets_in_facts(facts: Facts, secrets: SecretValues, compared: Collection[str]) -> Facts:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from policy.intake.refused_arguments import ArgumentsRefused
     from policy.intake.result import IntakeResult
-    from policy.masking import SecretValues
     from policy.request.request import Request
+    from policy.secret_values import SecretValues
 
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 NOT_DROPPED: Final = frozenset({"model", "hf_config_path", "hf_overrides", "tensor_parallel_size"})

@@ -17,13 +17,13 @@ from policy.intake.command_line import Installation, Omni
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import images
 from policy.intake.manifests.document_secrets import secrets_of
-from policy.masking import SecretValues, secret_values
 from policy.messages import quoted
 from policy.pointer import at, walk_path
 from policy.problems import REMEDIES
 from policy.request.platform import environment_of
 from policy.request.request import UNKNOWN_RELEASE
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease
+from policy.secret_values import SecretValues, secret_values
 
 if TYPE_CHECKING:
     from policy.errors import Remedies
@@ -87,10 +87,10 @@ def containers_of(
         )
     if faults:
         error = RequestInvalid(faults)
-        error.hide(SecretValues.of(secrets_of(manifest.document)))
+        error.hide(SecretValues(secrets_of(manifest.document)))
         raise error
     if any(container.faults or container.problem for container in containers):
-        stated = SecretValues.of(secrets_of(manifest.document))
+        stated = SecretValues(secrets_of(manifest.document))
         containers = [_without_secrets(container, stated) for container in containers]
     return containers
 

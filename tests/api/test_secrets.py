@@ -18,11 +18,12 @@ from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.flags import Flags, flags
 from policy.intake.model.tables import releases
 from policy.intake.result import require_known_values
-from policy.masking import LONG_TOKENS, SHORT_TOKENS, SecretValues, masked, masked_message
+from policy.masking import LONG_TOKENS, SHORT_TOKENS, masked, masked_message
 from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
+from policy.secret_values import SecretValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -943,7 +944,7 @@ def test_no_secret_is_in_what_must_be_known(policy: Policy, value: str) -> None:
 
 
 def test_a_message_keeps_its_own_words_that_are_a_secret_without_blanks() -> None:
-    values = SecretValues.of(["notset", "changeme", "${HOME}/.cache/vllm", "${A:-x}/root/.cache"])
+    values = SecretValues(["notset", "changeme", "${HOME}/.cache/vllm", "${A:-x}/root/.cache"])
     kept = "`--dtype` is not set; change me: `/root/.cache/vllm`"
     assert values.hidden(kept) == kept
     assert values.hidden("`x` is `notset` and `change'me'`") == "`x` is `…` and `…`"

@@ -24,8 +24,9 @@ from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, other_program
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import CommandLine
-from policy.masking import secret_values, shown_command
+from policy.masking import shown_command
 from policy.messages import quoted
+from policy.secret_values import secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

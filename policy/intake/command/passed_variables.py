@@ -15,8 +15,9 @@ from policy.intake.command.program_names import program_doubts
 from policy.intake.command.program_walk import MAY_CHANGE, server_of
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand
-from policy.masking import secret_values, shown_command
+from policy.masking import shown_command
 from policy.messages import quoted
+from policy.secret_values import secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

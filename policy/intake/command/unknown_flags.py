@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.flags import Flag, Flags
     from policy.intake.command.parse_result import ParseResult
-    from policy.masking import SecretValues
+    from policy.secret_values import SecretValues
 
 MIN_SIMILARITY: Final = 0.75
 

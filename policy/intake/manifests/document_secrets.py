@@ -9,8 +9,8 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.masking import assigned_secrets
 from policy.secret_names import is_secret
+from policy.secret_values import assigned_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
