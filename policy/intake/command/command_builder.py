@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.builtin_tables import DECLARATIONS
 from policy.intake.command.programs import LISTED_PROCESSES, QUOTES, STARTS_VLLM, mentions_vllm
-from policy.intake.command.substituted_commands import READS, Written
+from policy.intake.command.substituted_commands import READS, ShellExpansion
 from policy.intake.command.words import ASSIGNMENT, Array, Pattern, Unknown, has_braces, has_bracket_expression
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CommandBuilder:
         self.budget = budget
         self.substitutions: Substitutions | None = None
         """Those that may start a container; None if they are not read."""
-        self.noted: list[Written] = []
+        self.noted: list[ShellExpansion] = []
         """The expansions of the current command with commands that may change something."""
         self.command = variables.command
         self.parts: list[str] | None = None
@@ -156,7 +156,7 @@ class CommandBuilder:
         if "$" in written[2:] and is_short:
             self.budget.copy(len(self.variables.values))
             values = dict(self.variables.values)
-        self.noted.append(Written(written, values, self.script.is_bash, is_complete=is_short))
+        self.noted.append(ShellExpansion(written, values, self.script.is_bash, is_complete=is_short))
 
     def _may_start_vllm(self, written: str) -> bool:
         """Whether a command in a substitution is a program that is not known, or vLLM by the value of a variable."""

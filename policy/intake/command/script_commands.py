@@ -14,7 +14,7 @@ from policy.intake.command.words import Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policy.intake.command.substituted_commands import Written
+    from policy.intake.command.substituted_commands import ShellExpansion
 
 ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":", "[", "test"})
 """The commands by which it is known that others never run; a function may have the name of one."""
@@ -53,7 +53,7 @@ class Command(Struct, frozen=True, gc=False):
     """The operator before it in its list: `&&`, `||`, or none."""
     depth: int = 0
     """How many compound commands and functions enclose it."""
-    substituted: Sequence[Written] = ()
+    substituted: Sequence[ShellExpansion] = ()
     """The expansions in it with `$(…)` or backticks that may change something; their commands run before it."""
     is_piped: bool = False
     """Whether it reads from a pipe, so that it runs at the same time as the one before it."""
@@ -86,7 +86,7 @@ class ScriptCommands(Struct):
         is_required: bool = False,
         joiner: str = "",
         depth: int = 0,
-        substituted: Sequence[Written] = (),
+        substituted: Sequence[ShellExpansion] = (),
         is_piped: bool = False,
     ) -> None:
         """Add a command."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from policy.intake.command.entered_folders import EnteredFolders
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.installation import as_uncertain
 from policy.intake.command.installer_options import InstallVariables
-from policy.intake.command.paths import IN_HOME
 from policy.intake.command.pip_command import MAY_INSTALL
 from policy.intake.command.programs import COPY_PROGRAMS, PYTHON, STARTS_VLLM, VLLM
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
@@ -23,7 +23,7 @@ from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
 from policy.intake.command.subshells import commands_within
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
-from policy.intake.command.words import Perhaps, Unknown
+from policy.intake.command.words import Unknown
 from policy.masking import shown_command
 from policy.messages import quoted
 
@@ -33,16 +33,13 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import Command
     from policy.intake.command.script_context import FindServer, RayJob, ScriptContext, Variables
-    from policy.intake.command.substituted_commands import Written
+    from policy.intake.command.substituted_commands import ShellExpansion
     from policy.intake.command_line import Installation
 
 BLOCKS: Final = "--block"
 """The option with which `ray start` runs until Ray ends."""
 FORKS: Final = "setsid"
 """The program that starts another one, and does not wait for it with `-f`."""
-MAX_MARKED: Final = 16
-"""How many of the last changes of the working folder are looked at for one that may fail."""
-CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
 
 
 def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:
@@ -58,23 +55,6 @@ def _other_name(command: Command, program: str, copied: str | None) -> str:
     if command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
         return f"{quoted(program)} writes vLLM's server into a file, which may be run"
     return f"{quoted(copied)} may give `vllm` another name" if copied is not None and "serve" in command.words else ""
-
-
-def _entered(command: Command, env: Variables) -> str:
-    """The folder that `cd` enters: the home without one, and one that is not known if `CDPATH` may name others.
-
-    Of several operands dash enters the first, where bash enters none.
-    """
-    named = [word for word in command.words[1:] if word not in CD_OPTIONS]
-    target = named[-1] if named else "~"
-    home = command.env.get("HOME", env.get("HOME"))
-    if (
-        len(named) > 1
-        or target == "-"
-        or (target[:1] not in {"/", ".", "~"} and command.env.get("CDPATH", env.get("CDPATH", "")) != "")
-    ):
-        return Unknown(target)
-    return f"{home}{target[1:]}" if home and (target == "~" or target.startswith("~/")) else target
 
 
 class _Run(Struct, gc=False):
@@ -110,23 +90,7 @@ class _CommandsBefore(Struct):
     unread: list[Command] = []
     doubt: str = ""
     """Why the first substitution that cannot be read cannot; empty if there is none."""
-    folders: list[str] = []
-    """The folders to which they change."""
-    changes: list[int] = []
-    """The positions of the commands that change to them."""
-
-    def enter(self, folder: str, at: int) -> None:
-        """Note a change of the working folder by the command at a position."""
-        self.folders.append(folder)
-        self.changes.append(at)
-
-    def entered(self, commands: list[Command], server: Command) -> list[str]:
-        """The folders before a server, those marked of the last ones to which the script may fail to change."""
-        last = zip(self.folders[-MAX_MARKED:], self.changes[-MAX_MARKED:], strict=True)
-        return self.folders[:-MAX_MARKED] + [
-            folder if _is_anywhere(folder) or _is_certain(commands[at : at + 2], server) else Perhaps(folder)
-            for folder, at in last
-        ]
+    folders: EnteredFolders = field(default_factory=EnteredFolders)
 
     def read(self) -> None:
         """Read the commands up to here."""
@@ -142,11 +106,11 @@ class _CommandsBefore(Struct):
             self.installations.doubt()
         self.unread.clear()
 
-    def _read_within(self, written: Written, depth: int) -> None:
+    def _read_within(self, expansion: ShellExpansion, depth: int) -> None:
         """Read the commands of an expansion: what they do counts, but the working folder is that of a subshell."""
         files = self.files
         try:
-            for commands in commands_within(written, self.env, self.budget, depth):
+            for commands in commands_within(expansion, self.env, self.budget, depth):
                 self.files = copy(files)
                 for command in commands:
                     for each in command.substituted:
@@ -160,7 +124,9 @@ class _CommandsBefore(Struct):
             raise
         except ShellSyntaxError as error:
             self.files = files
-            self.doubt = self.doubt or f"the commands in {quoted(shown_command([written.text]))} are not read: {error}"
+            self.doubt = (
+                self.doubt or f"the commands in {quoted(shown_command([expansion.text]))} are not read: {error}"
+            )
 
     def start(self, found: ServerCommand, commands: list[Command], at: int, context: ScriptContext) -> _Run:
         """The server that the command at a position starts, with what the commands up to it mean for it."""
@@ -175,7 +141,7 @@ class _CommandsBefore(Struct):
             found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
         found = replace(
             found,
-            folders=_followed([*self.entered(commands, command), *found.folders], found.folders, files),
+            folders=_followed([*self.folders.before(commands, command), *found.folders], found.folders, files),
             doubts=[*found.doubts, *files.other_models(found)],
         )
         if context.job is not None:
@@ -185,7 +151,7 @@ class _CommandsBefore(Struct):
             server,
             installations.number,
             files.folder,
-            len(self.folders),
+            self.folders.count,
             self.triton,
             is_repeated=command.is_repeated,
             is_beside=command.is_repeated or _is_beside_others(command, context.job),
@@ -202,8 +168,8 @@ class _CommandsBefore(Struct):
             self.unread = [_without_models(command, named) for command in self.unread]
         self.read()
         doubts = [*files.other_models(server)] if run.is_repeated else []
-        if run.is_repeated and len(self.folders) > run.entered:
-            folders = [*found.folders[: run.entered], *map(_perhaps, self.folders[run.entered :]), *server.folders]
+        if run.is_repeated and self.folders.count > run.entered:
+            folders = [*found.folders[: run.entered], *self.folders.again(run.entered), *server.folders]
             found = replace(found, folders=_followed(folders, server.folders, files))
         beside = copy(files)
         beside.enter(run.folder)
@@ -255,7 +221,7 @@ def server_in_script(
             doubts += [command.doubt] if command.doubt else []
             continue
         if program in FOLDER_CHANGING:
-            before.enter(_entered(command, env), at)
+            before.folders.enter(command, env, at)
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         before.unread.append(command)
@@ -283,34 +249,6 @@ def _unreached(
     return UnreadableCommand(never[0][1], place, names_vllm=True, remedy=STARTS_NOTHING)
 
 
-def _is_anywhere(folder: str) -> bool:
-    """Whether a folder is not known, other than one in a home."""
-    return type(folder) is Unknown and IN_HOME.fullmatch(folder) is None
-
-
-def _is_certain(commands: list[Command], server: Command) -> bool:
-    """Whether a command, with the one after it, has certainly run and succeeded if a server starts later.
-
-    It has under `set -e`, in `COMMAND && … && SERVER`, and in `COMMAND || exit`.
-    """
-    command, after = commands[0], commands[-1]
-    if (
-        command.unreached
-        or command.is_masked
-        or command.is_background
-        or command.joiner == "||"
-        or command.depth != after.depth
-    ):
-        return False
-    if command.is_required:
-        return True
-    if after.joiner == "||":
-        ends = after.words[0] == "exit" and not (after.is_masked or after.is_background)
-        return ends and command.depth == 0 and command.joiner == ""
-    is_guarded = after is server or (after.condition is not None and after.condition is server.condition)
-    return after.joiner == "&&" and is_guarded
-
-
 def _followed(folders: list[str], last: Sequence[str], files: ReplacedFiles) -> tuple[str, ...]:
     """The working folders, the last of them a server's own, and one that is not known if a link leads elsewhere."""
     return (*folders, Unknown(folders[-1])) if folders and files.are_behind_link(last) else tuple(folders)
@@ -321,11 +259,6 @@ def _without_models(command: Command, named: frozenset[str]) -> Command:
     if PYTHON.fullmatch(command.words[0].rpartition("/")[2]) is None or named.isdisjoint(command.words[1:]):
         return command
     return replace(command, words=[command.words[0], *(word for word in command.words[1:] if word not in named)])
-
-
-def _perhaps(folder: str) -> str:
-    """A folder to which a script may change before a server starts again; one within another may be any."""
-    return Perhaps(folder) if type(folder) is not Unknown and folder[:1] in {"/", "~"} else Unknown(folder)
 
 
 def _is_beside_others(command: Command, job: RayJob | None) -> bool:

@@ -33,7 +33,7 @@ from policy.intake.command.words import Array, Pattern, Unknown, replaced_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policy.intake.command.substituted_commands import Written
+    from policy.intake.command.substituted_commands import ShellExpansion
 
 PLAIN: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))++")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
@@ -366,7 +366,7 @@ class _ShellReader:
             self.note_statement(written, outputs, () if is_added else noted, unreached, is_added=is_added)
 
     def note_statement(
-        self, written: str, outputs: Sequence[str], noted: Sequence[Written], unreached: str, *, is_added: bool
+        self, written: str, outputs: Sequence[str], noted: Sequence[ShellExpansion], unreached: str, *, is_added: bool
     ) -> None:
         """Add a statement that sets variables, or starts no program, as `:` if it may change more.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import Command
-    from policy.intake.command.substituted_commands import Written
+    from policy.intake.command.substituted_commands import ShellExpansion
 
 MAX_NESTED: Final = 4
 """How many substitutions within each other are read."""
@@ -24,26 +24,26 @@ ARGUMENTS: Final = ("sh", Unknown("$@", is_several=True))
 
 
 def commands_within(
-    written: Written, env: Mapping[str, str | None], budget: ExpansionBudget, depth: int
+    expansion: ShellExpansion, env: Mapping[str, str | None], budget: ExpansionBudget, depth: int
 ) -> Iterator[list[Command]]:
     """The commands of each substitution of an expansion that is itself within ``depth`` others.
 
     Raises:
         ShellSyntaxError: one cannot be read, or a limit is exceeded.
     """
-    if not written.is_complete:
+    if not expansion.is_complete:
         raise ShellSyntaxError(TOO_MANY)
     if depth == MAX_NESTED:
         raise ShellSyntaxError(TOO_DEEP)
     from policy.intake.command.shell import split  # noqa: PLC0415  # most scripts have none that count
 
-    for script in scripts(written.text):
+    for script in scripts(expansion.text):
         known = env
-        if written.values:
-            if len(env) + len(written.values) > budget.copied:
+        if expansion.values:
+            if len(env) + len(expansion.values) > budget.copied:
                 raise ShellSyntaxError(TOO_MANY)
-            budget.copy(len(env) + len(written.values))
-            known = {**env, **written.values}
+            budget.copy(len(env) + len(expansion.values))
+            known = {**env, **expansion.values}
         budget.add_word()
         budget.reread(len(script))
-        yield split(script, known, ARGUMENTS, budget, is_bash=written.is_bash, has_hidden_variables=True)
+        yield split(script, known, ARGUMENTS, budget, is_bash=expansion.is_bash, has_hidden_variables=True)

@@ -32,7 +32,7 @@ TWO_WORDS: Final = re.compile(r"\w[ \t]++-{0,2}[A-Za-z/]")
 """Matches what a calculation seldom has and a command often: `$((a b); c)`."""
 
 
-class Written(Struct, frozen=True, gc=False):
+class ShellExpansion(Struct, frozen=True, gc=False):
     """An expansion as written, with the values that the script has set before it, unless there are too many."""
 
     text: str
