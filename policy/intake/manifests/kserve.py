@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
+from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.hardware import pod_signs
+from policy.intake.manifests.kserve_builds import choose_build
 from policy.intake.manifests.kserve_canary import canaries
 from policy.intake.manifests.kserve_containers import SHIPPED_ARGUMENTS, merge_container
 from policy.intake.manifests.kserve_metadata import metadata_doubt
@@ -28,7 +30,6 @@ from policy.intake.manifests.kserve_runtimes import (
     LATER_FIELDS,
     LATER_PROTOCOL,
     OTHER_FORMATS,
-    SHIPPED_RUNTIMES,
     WantedRuntime,
     add_selection_doubt,
     is_shipped,
@@ -39,7 +40,7 @@ from policy.intake.manifests.mounts import absolute
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
-from policy.intake.manifests.template_fields import References, doubted, template_doubt
+from policy.intake.manifests.template_fields import References, template_doubt
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
@@ -62,24 +63,8 @@ SERVER_ENV: Final = {
 }
 FIELD: Final = re.compile(r"\{\{ ?\.(Name|Namespace|Labels\.[A-Za-z_][A-Za-z0-9_]{0,62}) ?\}\}")
 """Matches what KServe replaces by a field of the service's metadata, whose values need no quotes in JSON."""
-TAG: Final = re.compile(r":[\w.-]*\Z", re.ASCII)
-"""Matches the tag of an image, which KServe replaces with ``runtimeVersion``."""
 SERVER_MODULE: Final = re.compile(r"-m[ \t]{1,8}huggingfaceserver(?![\w.-])")
 """Matches KServe's Hugging Face server in a script, as in KServe's runtimes with workers."""
-OWN_IMAGE: Final = re.compile(r"(?:.*/)?kserve/huggingfaceserver", re.DOTALL)
-"""Matches KServe's own image of its Hugging Face server, from any registry."""
-SHIPPED_IMAGES: Final = {"vllm": "vllm/vllm-openai", "huggingface": "kserve/huggingfaceserver"}
-"""The images of the runtimes that KServe ships for these model formats, of which ``runtimeVersion`` is the tag."""
-SHIPPED_IMAGE: Final = "`runtimeVersion` is the tag of the image of KServe's own runtime, which is assumed to be {}"
-CPU: Final = "cpu"
-CPU_NAME: Final = "-cpu"
-GPU: Final = "nvidia.com/gpu"
-MIG: Final = "nvidia.com/mig"
-GPU_TAG: Final = "-gpu"
-VLLM_SERVER: Final = "vllmserver"
-HUGGINGFACE_SERVER: Final = "huggingfaceserver"
-SERVERS: Final = {"kserve-vllmserver": VLLM_SERVER, "kserve-huggingfaceserver": HUGGINGFACE_SERVER}
-"""The runtimes whose server KServe knows by their names."""
 PIPELINE: Final = "PIPELINE_PARALLEL_SIZE"
 TENSOR: Final = "TENSOR_PARALLEL_SIZE"
 SIZE_VARIABLES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorParallelSize"))
@@ -178,7 +163,7 @@ def _read_explainer(explainer: ManifestNode) -> None:
         container = explainer.get(name)
         if not container.is_object():
             continue
-        with unread_fields(("KServe component", explainer)):
+        with _component_doubts(explainer):
             draft = read_container(container, explainer, _storage_mounts(explainer), replaced=REPLACED)
             if draft.starts_vllm():
                 if container.get("storageUri").value:
@@ -187,9 +172,19 @@ def _read_explainer(explainer: ManifestNode) -> None:
                 draft.finish()
 
 
+@contextmanager
+def _component_doubts(component: ManifestNode) -> Iterator[None]:
+    """Add the doubts about a component's fields to the engines that are read within."""
+    with (
+        unread_fields(("KServe component", component)),
+        doubted(component.reader, lambda: component_doubt(component)),
+    ):
+        yield
+
+
 def _read_component(component: ManifestNode) -> None:
     """Read the containers of a component."""
-    with unread_fields(("KServe component", component)):
+    with _component_doubts(component):
         paths = dict.fromkeys(STORED_IN, _storage_mounts(component))
         read_pod(component, mounts=paths, replaced=REPLACED)
 
@@ -217,7 +212,7 @@ def _add_rendered(
 
 def _read_predictor(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
     """Read a predictor's model and its workers, and add what KServe renders of it."""
-    with unread_fields(("KServe component", predictor)):
+    with _component_doubts(predictor):
         _read_models(document, predictor, rendered)
 
 
@@ -326,7 +321,7 @@ def _read_model(
         return
     merge_container(own, base, draft, model, () if is_unknown else SHIPPED_ARGUMENTS.get(model_format, ()))
     own.hardware += [*draft.hardware, *pod_signs(predictor)]
-    _choose_build(own, model, name, runtime, model_format, has_workers=bool(added))
+    choose_build(own, model, name, runtime, model_format, has_workers=bool(added))
     uri = model.get("storageUri").text()
     if added:
         _add_workers(own, document, uri, added, has_runtime=base is not None)
@@ -422,86 +417,6 @@ def _shows_vllm(own: EngineDraft, name: str | None, model_format: str) -> bool:
         or images.names_vllm(own.image)
         or shows_vllm(own.words, own.env, by_model=False)  # many runtimes have `--model`
     )
-
-
-def _choose_build(
-    own: EngineDraft,
-    model: ManifestNode,
-    name: str | None,
-    runtime: ServingRuntime | None,
-    model_format: str,
-    *,
-    has_workers: bool,
-) -> None:
-    """Set the image that KServe chooses for a predictor, with a note if it is, or may be, a CPU build.
-
-    ``runtimeVersion`` becomes the tag, also that of the image of KServe's own runtime. Otherwise the image of vLLM's
-    server becomes its `-cpu` build without a GPU, and that of the Hugging Face server its `-gpu` build with one.
-    """
-    version, image = model.get("runtimeVersion").text(), own.image
-    is_own = runtime is None and is_shipped(name, model_format) and model_format in SHIPPED_RUNTIMES
-    server = f"{model_format}server" if is_own else _server(name, runtime)
-    has_gpu = has_workers or _has_gpu(model, runtime)
-    if image is None and version is not None:
-        if is_own:
-            own.image = f"{SHIPPED_IMAGES[model_format]}:{version}"
-            own.note(SHIPPED_IMAGE.format(quoted(own.image)))
-        else:
-            own.doubt(f"`runtimeVersion` {quoted(version)} is the tag of the runtime's image, which is not known")
-    elif image is not None and "@sha256:" not in image:
-        tag = _tag(image)
-        if version is not None:
-            own.image = TAG.sub("", image) + f":{version}"
-        elif server == VLLM_SERVER and not has_gpu and tag is not None and not TAG.sub("", image).endswith(CPU_NAME):
-            own.image = TAG.sub("", image) + f"{CPU_NAME}:{tag}"
-        elif server == HUGGINGFACE_SERVER and has_gpu and tag is not None and not tag.endswith(GPU_TAG):
-            own.image = f"{image}{GPU_TAG}"
-    is_cpu = _is_cpu_build(own.image, server, version, has_gpu=has_gpu)
-    requested = f"`{GPU}` in `limits`" if has_gpu else f"no GPU is requested (`{GPU}` in `limits`)"
-    if is_cpu:
-        own.platform = CPU
-        own.note(f"{requested}: KServe runs the CPU build of the image, so the platform is `{CPU}`")
-    elif is_cpu is None and not has_gpu:
-        doubt = f"{requested}, and the image does not show whether it is a CPU build; state the platform"
-        own.note(doubt)
-        own.doubts.append(doubt)
-
-
-def _is_cpu_build(image: str | None, server: str, version: str | None, *, has_gpu: bool) -> bool | None:
-    """Whether the image that KServe has chosen is a CPU build; None if it does not show that.
-
-    ``image`` is None if it is that of the runtime that KServe ships.
-    """
-    if server == VLLM_SERVER:
-        if image is None:
-            return None if version is not None and not has_gpu else not has_gpu
-        return TAG.sub("", image).endswith(CPU_NAME) or (None if not has_gpu else False)
-    if image is not None and OWN_IMAGE.fullmatch(TAG.sub("", image)) is not None:
-        return not (_tag(image) or "").endswith(GPU_TAG)
-    if server != HUGGINGFACE_SERVER:
-        return False
-    if image is not None:
-        return None
-    return not (has_gpu if version is None else version.endswith(GPU_TAG))
-
-
-def _server(name: str | None, runtime: ServingRuntime | None) -> str:
-    """The kind of server by which KServe chooses the build of the image: the runtime's annotation, else its name."""
-    return (runtime.server if runtime is not None else "") or SERVERS.get(name or "", "")
-
-
-def _has_gpu(model: ManifestNode, runtime: ServingRuntime | None) -> bool:
-    """Whether KServe finds a GPU in the limits of a predictor or its runtime; requests do not count."""
-    limits = [model.get("resources", "limits")]
-    if runtime is not None:
-        limits.append(runtime.container.get("resources", "limits"))
-    return any(name == GPU or name.startswith(MIG) for node in limits for name, _ in node.fields())
-
-
-def _tag(image: str | None) -> str | None:
-    """The tag of an image as KServe finds it, None if it has none."""
-    found = None if image is None else TAG.search(image)
-    return None if found is None else found[0][1:]
 
 
 def _add_workers(

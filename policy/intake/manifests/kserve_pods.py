@@ -176,6 +176,6 @@ def _objects(value: object, key: str) -> list[dict[str, Any]]:
 
 
 def _objects_or_none(value: object, key: str) -> list[dict[str, Any] | None]:
-    """The items of a list under ``key``; None for what is no object, which is reported elsewhere."""
+    """The items of the list under ``key``, with None for each that is not an object; those are reported elsewhere."""
     items = value.get(key) if isinstance(value, dict) else None
     return [item if isinstance(item, dict) else None for item in items] if isinstance(items, list) else []

@@ -9,6 +9,7 @@ with its own ``command``, to one beside ``main``, or to one of the router's sche
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.json import encode
@@ -20,20 +21,20 @@ from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.words import PLAIN_NAME
 from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED
 from policy.intake.manifests.kserve_metadata import metadata_doubt
-from policy.intake.manifests.kserve_pods import filled_mounts
+from policy.intake.manifests.kserve_pods import filled_mounts, workload_doubt
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers
 from policy.intake.manifests.storage import mount
-from policy.intake.manifests.template_fields import References, doubted, template_doubt
+from policy.intake.manifests.template_fields import References, template_doubt
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import enumerated, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
     from policy.intake.manifests.go_template import TemplateContext
     from policy.intake.manifests.reading import ManifestNode
@@ -84,7 +85,7 @@ def read_llm_inference_service(document: ManifestNode) -> None:
         doubted(document.reader, service.field_doubt),
         doubted(document.reader, lambda: metadata_doubt(metadata, is_replaced=is_replaced)),
     ):
-        with _unread_fields(spec):
+        with _field_doubts(spec):
             _read_workload(_Workload(spec, own, spec, service.context, service))
             if spec.get("prefill").is_object():
                 prefill = own.get("prefill") if own.get("prefill").is_object() else own.with_value({})
@@ -96,17 +97,23 @@ def read_llm_inference_service_config(document: ManifestNode) -> None:
     """Read the engines of a configuration by itself: its own containers, without the values of a service."""
     spec, context = document.get("spec"), context_of(document)
     with doubted(document.reader, lambda: template_doubt([spec], References())):
-        with _unread_fields(spec):
+        with _field_doubts(spec):
             _read_workload(_Workload(spec, spec, spec, context, None))
             if spec.get("prefill").is_object():
                 _read_workload(_Workload(spec.get("prefill"), spec.get("prefill"), spec, context, None))
         _read_others(spec.get("router", "scheduler"), context, None)
 
 
-def _unread_fields(spec: ManifestNode) -> AbstractContextManager[None]:
-    return unread_fields(
-        ("KServe LLM", spec), ("KServe LLM model", spec.get("model")), ("KServe LLM", spec.get("prefill"))
-    )
+@contextmanager
+def _field_doubts(spec: ManifestNode) -> Iterator[None]:
+    """Add the doubts about the fields of a service's workloads to the engines that are read within."""
+    prefill = spec.get("prefill")
+    with (
+        unread_fields(("KServe LLM", spec), ("KServe LLM model", spec.get("model")), ("KServe LLM", prefill)),
+        doubted(spec.reader, lambda: workload_doubt(spec)),
+        doubted(spec.reader, lambda: workload_doubt(prefill)),
+    ):
+        yield
 
 
 class _Workload(NamedTuple):

@@ -16,13 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policy.intake.manifests import images
+from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import HUB
 from policy.intake.manifests.strategic_merge import merged
-from policy.intake.manifests.template_fields import References, doubted, template_doubt
+from policy.intake.manifests.template_fields import References, template_doubt
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 

@@ -14,7 +14,6 @@ of a transformer, each merged with the runtime's; of OME's InferenceService the 
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -23,9 +22,9 @@ from policy.intake.manifests.go_template import CLOSE, JSON_NAMES, MAX_NESTED, O
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
 
-    from policy.intake.manifests.reading import ManifestNode, ManifestReader
+    from policy.intake.manifests.reading import ManifestNode
 
 MAX_DIGITS: Final = 18
 ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
@@ -74,23 +73,10 @@ class References(Struct, frozen=True):
     spec: Any = None
 
 
-@contextmanager
-def doubted(reader: ManifestReader, why: Callable[[], str]) -> Iterator[None]:
-    """Add a doubt, with a note, to the engines that are read within; ``why`` is asked only if there are any."""
-    count = len(reader.containers)
-    yield
-    found = reader.containers[count:]
-    doubt = why() if found else ""
-    for container in found if doubt else ():
-        for messages in (container.notes, container.doubts):
-            if doubt not in messages:
-                messages.append(doubt)
-
-
 def template_doubt(nodes: Iterable[ManifestNode], references: References) -> str:
     """The doubt about the first text of these nodes whose template may change other fields; empty if there is none."""
     for node in nodes:
-        place = _spoiling(node.value, references)
+        place = _first_harmful(node.value, references)
         if place is not None:
             return RENDERED.format(quoted(node.below(place).path))
     return ""
@@ -108,7 +94,7 @@ def written_doubt(specs: Iterable[ManifestNode]) -> str:
     return ""
 
 
-def _spoiling(value: Any, references: References) -> list[str | int] | None:
+def _first_harmful(value: Any, references: References) -> list[str | int] | None:
     """The keys of the first text with a template that is not harmless; None if there is none."""
     pending: list[tuple[Any, _Place]] = [(value, None)]
     seen: set[int] = set()

@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.kserve_pods import component_doubt, workload_doubt
 from policy.messages import enumerated, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from policy.intake.manifests.reading import ManifestNode
 
@@ -107,11 +106,6 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 """The fields that are read or change no container, of those whose names match ``CHANGING``, by the object."""
-OTHER_DOUBTS: Final[Mapping[str, Callable[[ManifestNode], str]]] = {
-    "KServe component": component_doubt,
-    "KServe LLM": workload_doubt,
-}
-"""The doubt about what is in fields that are read but which the controller reads in another way, by the object."""
 
 
 @contextmanager
@@ -124,15 +118,9 @@ def unread_fields(*places: tuple[str, ManifestNode]) -> Iterator[None]:
     count = len(reader.containers)
     yield
     found = reader.containers[count:]
-    doubts = list(islice((doubt for name, node in places if found for doubt in _doubts(name, node)), MAX_DOUBTS))
+    doubts = list(islice(filter(None, (_doubt(KNOWN[name], node) for name, node in places if found)), MAX_DOUBTS))
     for container in found:
         container.doubts.extend(doubt for doubt in doubts if doubt not in container.doubts)
-
-
-def _doubts(name: str, node: ManifestNode) -> Iterator[str]:
-    """The doubts about an object: its unread fields, and what its controller reads in another way."""
-    other = OTHER_DOUBTS.get(name)
-    yield from filter(None, (_doubt(KNOWN[name], node), "" if other is None else other(node)))
 
 
 def _doubt(known: frozenset[str], node: ManifestNode) -> str:
