@@ -211,7 +211,10 @@ class Facts(Struct, frozen=True):
         return Facts(row, self.stated)
 
     def document(self, series: tuple[int, int], *, hides_secrets: bool = False) -> Any:
-        """The facts that differ from their defaults, as a request's nested ``facts``; their texts may hide secrets."""
+        """The facts that differ from their defaults, as a request's nested ``facts``.
+
+        With ``hides_secrets`` the secrets in their texts are hidden, as in answers.
+        """
         written = shown if hides_secrets else to_json
         stated = {
             fact.name: value
