@@ -80,6 +80,7 @@ MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 EXPLAINERS: Final = ("art", "alibi", "aix")
 """The fields of an explainer that are a container; only older releases of KServe have the last two."""
+OF_MODEL_ID: Final = "KServe's server may load the `--model_id` instead of the model of `storageUri`; leave one out"
 OF_EXPLAINER: Final = "KServe adds arguments of its own to the container of an explainer, which are not read"
 REPLACED: Final = frozenset({"INFERENCE_SERVICE_NAME"})
 """The variables that KServe overwrites in the containers of a service."""
@@ -450,6 +451,8 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
     own.has_command = True
     if found.backend != VLLM:
         own.note(NOT_SURE)
-    if source and hub_name(source) is None and "--model_id" in found.own:
+    if source and "--model_id" in found.own and hub_name(source) is None:
         own.note("`storageUri` takes precedence over `--model_id`")
+    elif source and "--model_id" in found.own:
+        own.doubt(OF_MODEL_ID)
     return True

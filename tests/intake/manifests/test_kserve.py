@@ -11,6 +11,7 @@ from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.manifests import registry
+from policy.intake.manifests.kserve import OF_MODEL_ID
 from policy.intake.result import require_known_values
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -939,3 +940,9 @@ def test_a_model_of_the_hub_or_an_accelerator_shows_that_an_unknown_runtime_may_
     document = service({"modelFormat": {"name": model_format}, "runtime": name, **model})
     found = read_manifest(document, "", [])
     assert [bool(each.problem) for each in found] == [True] * is_problem[name is not None]
+
+
+@pytest.mark.parametrize(("uri", "is_doubtful"), [("hf://Qwen/Qwen3-8B", True), (None, False)])
+def test_an_id_beside_the_uri_of_a_model_is_a_doubt(uri: str | None, *, is_doubtful: bool) -> None:
+    found = model_of(service(HUGGINGFACE | GPU | {"storageUri": uri, "args": ["--backend=vllm", "--model_id=dense"]}))
+    assert (OF_MODEL_ID in found.doubts) is is_doubtful
