@@ -236,6 +236,7 @@ class Store:
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         """A connection for one query, aborted on timeout: a hanging server does not enforce its own."""
+        is_there = not is_file(self.url) or Path(self.url.database or "").exists()  # a writer may create it meanwhile
         try:
             with self._engine.connect() as connection:
                 timer = Timer(self._seconds, abort, [connection.connection.driver_connection])
@@ -249,7 +250,8 @@ class Store:
             message = error_text(error)
             if _is_altered(error):
                 raise StoreFailed(ALTERED.format(error=message)) from error
-            raise (StoreNotCreated if self._is_not_created(error) else StoreFailed)(message) from error
+            is_created = is_there and not self._is_not_created(error)
+            raise (StoreFailed if is_created else StoreNotCreated)(message) from error
         except ValueError as error:  # of a column's type, such as a text that is not a UUID
             raise StoreFailed(INVALID_RECORD.format(which="", error=error)) from error
 

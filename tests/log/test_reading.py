@@ -519,6 +519,23 @@ def test_a_terminal_shows_a_record_whose_result_is_not_a_decision(
     assert (code, "the record was changed by hand" in " ".join(text.split())) == (0, True)
 
 
+def test_a_store_that_is_created_while_it_is_read_is_not_created_yet(
+    new: LogTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, file = sqlite3.connect, tmp_path / "log" / "decisions.db"
+    file.parent.mkdir(exist_ok=True)
+
+    def created_too_late(*args: Any, **options: Any) -> Any:
+        try:
+            return connect(*args, **options)
+        finally:
+            file.touch()
+
+    monkeypatch.setattr(sqlite3, "connect", created_too_late)
+    with pytest.raises(StoreNotCreated):
+        page(Store(read_url(new.url), 30), LogFilter())
+
+
 @pytest.mark.slow
 def test_a_log_without_a_store_is_empty(
     serve: Callable[..., AbstractContextManager[Server]], new: LogTarget, postgres: Postgres
