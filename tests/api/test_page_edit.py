@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import subprocess
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -321,21 +322,21 @@ def test_ten_megabytes_are_refused_with_a_message_and_nothing_is_lost(page: Page
 def test_a_service_that_goes_away_loses_nothing_and_is_asked_again(
     browser: Browser, serve: Callable[..., AbstractContextManager[Server]], root: Path
 ) -> None:
-    with serve() as server:
-        opened = open_page(browser, f"{server.url}/edit#{RULE}")
-        page = opened.__enter__()  # it outlives the server
-        expect(card(page, "Cases")).to_contain_text("9 passed, 0 failed")
-    write(page, source(root).replace(WHEN, NARROW))
-    expect(page.get_by_role("alert")).to_contain_text("The service cannot be reached")
-    page.get_by_label("The rule", exact=True).press("Control+End")
-    expect(page.get_by_label("The rule", exact=True)).to_contain_text(NARROW)
-    write(page, source(root).replace("title:", "titel:"))
-    expect(card(page, "Faults")).to_contain_text("unknown field titel")  # the schema finds it
-    with serve("--port", str(server.port)):
+    with ExitStack() as stack:  # the page outlives the server
+        with serve() as server:
+            page = stack.enter_context(open_page(browser, f"{server.url}/edit#{RULE}"))
+            expect(card(page, "Cases")).to_contain_text("9 passed, 0 failed")
         write(page, source(root).replace(WHEN, NARROW))
-        page.get_by_role("button", name="Try again").click()
-        expect(card(page, "Cases")).to_contain_text("8 passed, 1 failed")
-    opened.__exit__(None, None, None)
+        expect(page.get_by_role("alert")).to_contain_text("The service cannot be reached")
+        page.get_by_label("The rule", exact=True).press("Control+End")
+        expect(page.get_by_label("The rule", exact=True)).to_contain_text(NARROW)
+        write(page, source(root).replace("title:", "titel:"))
+        expect(card(page, "Faults")).to_contain_text("unknown field titel")  # the schema finds it
+        with page.expect_event("requestfailed", lambda sent: json.dumps(NARROW)[1:-1] in (sent.post_data or "")):
+            write(page, source(root).replace(WHEN, NARROW))
+        with serve("--port", str(server.port)):
+            page.get_by_role("button", name="Try again").click()
+            expect(card(page, "Cases")).to_contain_text("8 passed, 1 failed")
 
 
 def test_a_token_that_may_not_try_rules_is_said_to_and_the_rest_works(
