@@ -12,6 +12,18 @@ ROOT: Final = re.compile(r"(?:/proc/(?:self|thread-self|[0-9]{1,9})(?:/task/[0-9
 """Matches the beginning of a path that is a link of a process to the root."""
 IN_HOME: Final = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/(?!\.\.(?:/|\Z))[^/$`*?\[{]*+)*+")
 """Matches a path in the home of the one who runs a command, of which only the home is not known."""
+LINKS: Final = {
+    **{f"/{name}": f"/usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")},
+    "/var/run": "/run",
+    "/var/lock": "/run/lock",
+    "/usr/bin/X11": "/usr/bin",
+    "/usr/local/man": "/usr/local/share/man",
+}
+"""The folders that are links in images of vLLM, with those to which they lead."""
+MAX_LINK: Final = 3
+"""The most folders in the path of such a link."""
+VOLATILE: Final = ("/proc/", "/dev/fd")
+"""The beginnings of folders that lead elsewhere in each process."""
 
 ANYWHERE: Final = "\0"
 """Stands for a working folder that may be any."""
@@ -33,3 +45,25 @@ def joined(folder: str, path: str) -> str:
         folder = ""
     found = from_root(normpath(join(folder, path)))
     return found[1:] if found[:2] == "//" else "" if found == "." else found
+
+
+def resolved(path: str) -> str | None:
+    """An absolute path without `.` and `..`; None if it is not known.
+
+    From a folder that is a link, `..` leads to the folder above where the link leads, as for the system. A shell's `cd`
+    leads to the one above the link, if the shell entered the link itself.
+    """
+    if "/.." not in path:
+        return normpath(path)
+    folder: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            above = "/" + "/".join(folder[: MAX_LINK + 1])
+            if above.startswith(VOLATILE):
+                return None
+            if above in LINKS:
+                folder = LINKS[above].split("/")[1:]
+            del folder[-1:]
+        elif part not in {"", "."}:
+            folder.append(part)
+    return "/" + "/".join(folder)

@@ -12,7 +12,7 @@ from posixpath import basename, dirname, isabs, join, normpath
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.code_variables import LOCATIONS, assigned
-from policy.intake.command.paths import ANYWHERE, from_root
+from policy.intake.command.paths import ANYWHERE, from_root, resolved
 from policy.intake.command.programs import PYTHON
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
@@ -77,7 +77,8 @@ def known_folder(path: str) -> str:
 
 def absolute(path: str) -> str:
     """The absolute path of a mount; Kubernetes resolves a relative one against the root."""
-    return from_root(normpath("/" + path.lstrip("/")))
+    path = "/" + path.lstrip("/")
+    return from_root(resolved(path) or normpath(path))
 
 
 class Mounts:

@@ -5,10 +5,10 @@ Not here: which folders a command changes to (`script_servers`).
 
 from __future__ import annotations
 
-from posixpath import isabs, join
+from posixpath import isabs, join, normpath
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.paths import ANYWHERE, IN_HOME
+from policy.intake.command.paths import ANYWHERE, IN_HOME, VOLATILE, resolved
 from policy.intake.command.words import Perhaps, Unknown
 from policy.intake.manifests.mounts import absolute
 
@@ -22,8 +22,6 @@ MAX_LEFT: Final = 8
 """The most other folders in which a script may be that are looked at; with more, its folder is not known."""
 EXPANDED: Final = frozenset("$`*?[")
 """The characters of a folder that a shell may expand, but for `~` at its beginning."""
-VOLATILE: Final = ("/proc/", "/dev/fd")
-"""The beginnings of folders that lead elsewhere in each process."""
 
 
 def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequence[str]) -> str:
@@ -56,7 +54,11 @@ def _changed(folder: str, path: str) -> str:
     if is_unknown or len(folder) + len(path) > MAX_FOLDER or (folder == ANYWHERE and not isabs(path)):
         return ANYWHERE
     joined = join(folder, path)
-    joined = absolute(joined) if isabs(joined) else joined
+    if not isabs(joined):
+        return joined
+    if resolved(joined) != normpath(joined):  # which of them, only the program knows that changed to it
+        return ANYWHERE
+    joined = absolute(joined)
     return ANYWHERE if joined.startswith(VOLATILE) else joined
 
 

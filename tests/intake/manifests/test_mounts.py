@@ -655,6 +655,38 @@ def test_a_script_may_stay_in_the_working_folder_of_its_container(
     assert found == (folder_warning("/mnt/x") if is_there else [])
 
 
+@pytest.mark.parametrize(
+    ("own", "command", "is_there"),
+    [
+        *(
+            ("/bin", ["sh", "-c", f"{each} vllm serve {MODEL}"], True)
+            for each in ("cd .. &&", "cd ../mnt &&", "cd -P ..;")
+        ),
+        *(("/bin", ["env", "-C", each, "vllm", "serve", MODEL], True) for each in ("..", "../usr")),
+        *(
+            (each, ["vllm", "serve", MODEL], True)
+            for each in ("/bin/..", "/lib64/./..", "/var/run/..", "/dev/fd/../root")
+        ),
+        *((each, ["vllm", "serve", MODEL], False) for each in ("/opt/..", "/bin/x/..", "/var/lib/..", "/binary/..")),
+        *(("/opt", ["sh", "-c", f"{each} && vllm serve {MODEL}"], False) for each in ("cd ..", "cd ../srv")),
+    ],
+)
+def test_a_link_is_left_where_it_leads(
+    ask: Asking,
+    own: str,
+    command: list[str],
+    is_there: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    found = model_warnings(ask, pod("/mnt/x", command=command, workingDir=own))
+    assert [each for each in found if "instead of that model" in each] == (folder_warning("/mnt/x") if is_there else [])
+
+
+@pytest.mark.parametrize("mount", ["/usr/data", "/bin/../data", "/lib/../data", "/usr/data/bin/vllm"])
+def test_a_program_is_where_its_path_leads_through_links(ask: Asking, mount: str) -> None:
+    found = warnings(ask, pod(mount, command=["/bin/../data/bin/vllm", "serve", "dense"]))
+    assert found[0].startswith("`/bin/../data/bin/vllm` may be a different vLLM from the image's")
+
+
 def test_a_script_that_may_stay_in_too_many_folders_may_be_in_any(ask: Asking) -> None:
     for count, is_there in ((9, False), (10, True)):
         script = "".join(f"cd /f{number};" for number in range(count)) + f"vllm serve {MODEL}"
