@@ -77,23 +77,26 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def with_wrong_values(document: Any) -> Iterator[Any]:
-    """The document with each of the wrong values at each of its places."""
-    for *above, last in places(document):
+    """The document with each of the wrong values at each of its places; it is the same one, changed and restored."""
+    for *above, last in [*places(document)]:
+        parent = document
+        for key in above:
+            parent = parent[key]
+        before = parent[last]
         for wrong in WRONG:
-            changed = deepcopy(document)
-            parent = changed
-            for key in above:
-                parent = parent[key]
             parent[last] = wrong
-            yield changed
+            yield document
+        parent[last] = before
 
 
 @table("path", FIXTURES, ids=lambda path: path.stem)
 def test_in_a_manifest(path: Path) -> None:
     documents = content(path)
     for document in documents if isinstance(documents, list) else [documents]:
+        before = deepcopy(document)
         for changed in with_wrong_values(document):
             read(changed)
+        assert document == before
 
 
 def test_in_the_nodes_of_a_pod() -> None:
