@@ -18,6 +18,7 @@ from policy.intake.manifests.hardware import container_signs, node_signs, profil
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env
 from policy.intake.manifests.reading import read_separately
+from policy.intake.manifests.tool_fields import BENCHMARK_COMMON, BENCHMARK_ROLE
 from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _read_role(scenario: ManifestNode, role: ManifestNode, *, is_standalone: boo
     draft.mounts = Mounts(
         [path for each in (role, common) for path in mount_paths(each.get("volumeMounts").value, "mountPath")]
     )
-    with unread_fields(("llm-d-benchmark role", role), ("llm-d-benchmark common", common)):
+    with unread_fields((BENCHMARK_ROLE, role), (BENCHMARK_COMMON, common)):
         if draft.starts_vllm():
             draft.finish()
 

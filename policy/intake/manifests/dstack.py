@@ -15,6 +15,7 @@ from policy.intake.manifests import python_shlex
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import accelerator_signs
 from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.tool_fields import DSTACK_RUN
 from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def read_run(document: ManifestNode) -> None:
     nodes = [_nodes(run) if is_task else 1 for run in runs]
     gpus = [_gpus(run) for run in runs]
     cluster = _cluster(nodes, gpus)
-    with unread_fields(("dstack run", document)):
+    with unread_fields((DSTACK_RUN, document)):
         for run, own in zip(runs, gpus, strict=True):
             sizes = cluster if is_task else _cluster([1], [own])  # each replica of a service is a cluster of its own
             shared = [document.get(field).value for field in ("env", *MOUNTING)]
@@ -92,7 +93,7 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
     draft.mounts = Mounts(path for path in paths if MOUNTED.match(path) is not None)
     draft.hardware += _gpu_signs(run) or _gpu_signs(document)
     draft.folder = document.get("working_dir").text() or ""
-    with unread_fields(("dstack run", run)):
+    with unread_fields((DSTACK_RUN, run)):
         if draft.starts_vllm():
             draft.finish()
 

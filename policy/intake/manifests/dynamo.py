@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.manifests.dynamo_fields import ALONE, COMPONENT, GRAPH, SERVICE
 from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import mount_paths
@@ -64,19 +65,19 @@ JOINED: Final = (
 def read_graph(document: ManifestNode) -> None:
     """Read the services (v1alpha1) and components (v1beta1) of a graph that run vLLM."""
     spec = document.get("spec")
-    with unread_fields(("Dynamo graph", spec)):
+    with unread_fields((GRAPH, spec)):
         for _, service in spec.get("services").fields():
-            with unread_fields(("Dynamo service", service)):
+            with unread_fields((SERVICE, service)):
                 _read_service(service, spec)
         for component in spec.get("components").items():
-            with unread_fields(("Dynamo service", component)):
+            with unread_fields((COMPONENT, component)):
                 _read_component(component, spec)
 
 
 def read_component(document: ManifestNode) -> None:
     """Read a component that is deployed without a graph."""
     spec = document.get("spec")
-    with unread_fields(("Dynamo component by itself", spec)):
+    with unread_fields((ALONE, spec)):
         _read_service(spec, spec)
         _read_component(spec, spec)
 

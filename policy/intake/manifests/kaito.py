@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from policy.errors import RulesInvalid
 from policy.intake.command.words import Unknown
+from policy.intake.manifests.controller_fields import KAITO_ROLE
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.kaito_tables import INSTANCE_TYPES, MODELS, PRESETS, REASONING_PREFIXES
 from policy.intake.manifests.pods import read_pod
@@ -118,7 +119,7 @@ def read_multi_role_inference(document: ManifestNode) -> None:
     name = document.get("spec", "model", "name")
     for role in document.get("spec", "roles").items():
         nodes = _nodes_of(role.get("instanceType").text())
-        with unread_fields(("KAITO role", role)):
+        with unread_fields((KAITO_ROLE, role)):
             _read_preset(EngineDraft(role), name, role.get("runtimeConfig"), nodes, role.get("type").text())
 
 
@@ -145,17 +146,15 @@ def _read_inference(
         nodes = Nodes(gpus=partition.get("count").count())
     if count is not None and count > 0:
         nodes = replace(nodes, count=count)
-    options = preset.get("presetOptions")
-    with unread_fields(("KAITO inference", inference), ("KAITO preset", preset), ("KAITO preset options", options)):
-        _read_preset(
-            draft,
-            preset.get("name"),
-            inference.get("config"),
-            nodes,
-            role.text(),
-            has_adapters=bool(inference.get("adapters").items()),
-            has_weights=annotations.get(LOCAL_WEIGHTS).text() == "true",
-        )
+    _read_preset(
+        draft,
+        preset.get("name"),
+        inference.get("config"),
+        nodes,
+        role.text(),
+        has_adapters=bool(inference.get("adapters").items()),
+        has_weights=annotations.get(LOCAL_WEIGHTS).text() == "true",
+    )
 
 
 def _nodes_of(instance_type: str | None) -> Nodes:

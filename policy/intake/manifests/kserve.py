@@ -23,6 +23,7 @@ from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.kserve_builds import choose_build
 from policy.intake.manifests.kserve_canary import canaries
 from policy.intake.manifests.kserve_containers import SHIPPED_ARGUMENTS, merge_container
+from policy.intake.manifests.kserve_fields import COMPONENTS, EXPLAINER, PREDICTOR
 from policy.intake.manifests.kserve_metadata import metadata_doubt
 from policy.intake.manifests.kserve_pods import component_doubt
 from policy.intake.manifests.kserve_runtimes import (
@@ -47,6 +48,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.intake.manifests.field_tables import FieldTable
     from policy.intake.manifests.kserve_canary import Canary
     from policy.intake.manifests.reading import ManifestNode, ServingRuntime
 
@@ -129,8 +131,8 @@ def read_inference_service(document: ManifestNode) -> None:
     predictor = document.get("spec", "predictor")
     rendered: list[ManifestNode] = []
     with _service_doubts(document, rendered):
-        for component in (predictor, document.get("spec", "transformer"), document.get("spec", "explainer")):
-            _read_component(component)
+        for name, table in COMPONENTS.items():
+            _read_component(document.get("spec", name), table)
         _read_explainer(document.get("spec", "explainer"))
         _read_predictor(document, predictor, rendered)
     for canary in canaries(document):
@@ -141,7 +143,7 @@ def _read_canary(document: ManifestNode, canary: Canary) -> None:
     """Read the containers of a canary, and the models that it may run."""
     rendered: list[ManifestNode] = []
     with _service_doubts(document, rendered):
-        _read_component(canary.predictor)
+        _read_component(canary.predictor, PREDICTOR)
         with doubted(document.reader, lambda: canary.doubt):
             for predictor in canary.models:
                 _read_predictor(document, predictor, rendered)
@@ -164,7 +166,7 @@ def _read_explainer(explainer: ManifestNode) -> None:
         container = explainer.get(name)
         if not container.is_object():
             continue
-        with _component_doubts(explainer):
+        with _component_doubts(explainer, EXPLAINER):
             draft = read_container(container, explainer, _storage_mounts(explainer), replaced=REPLACED)
             if draft.starts_vllm():
                 if container.get("storageUri").value:
@@ -174,18 +176,18 @@ def _read_explainer(explainer: ManifestNode) -> None:
 
 
 @contextmanager
-def _component_doubts(component: ManifestNode) -> Iterator[None]:
+def _component_doubts(component: ManifestNode, table: FieldTable) -> Iterator[None]:
     """Add the doubts about a component's fields to the engines that are read within."""
     with (
-        unread_fields(("KServe component", component)),
+        unread_fields((table, component)),
         doubted(component.reader, lambda: component_doubt(component)),
     ):
         yield
 
 
-def _read_component(component: ManifestNode) -> None:
-    """Read the containers of a component."""
-    with _component_doubts(component):
+def _read_component(component: ManifestNode, table: FieldTable) -> None:
+    """Read the containers of a component with the fields of a table."""
+    with _component_doubts(component, table):
         paths = dict.fromkeys(STORED_IN, _storage_mounts(component))
         read_pod(component, mounts=paths, replaced=REPLACED)
 
@@ -213,7 +215,7 @@ def _add_rendered(
 
 def _read_predictor(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
     """Read a predictor's model and its workers, and add what KServe renders of it."""
-    with _component_doubts(predictor):
+    with _component_doubts(predictor, PREDICTOR):
         _read_models(document, predictor, rendered)
 
 
@@ -230,8 +232,7 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
         read_pod(workers, added, by_image=not model.is_object(), mounts=mounts, replaced=REPLACED)
     if wanted is not None:
         _add_rendered(rendered, predictor, model, runtime)
-        with unread_fields(("KServe model", model)):
-            _read_model(document, predictor, model, wanted, runtime, added)
+        _read_model(document, predictor, model, wanted, runtime, added)
         return
     for name in FORMAT_FIELDS:
         model = predictor.get(name)
@@ -240,8 +241,7 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
             wanted = wanted_runtime(model, name, protocol, has_workers=has_workers)
             runtime = runtime_of(model.reader, wanted)
             _add_rendered(rendered, predictor, model, runtime)
-            with unread_fields(("KServe model", model)):
-                _read_model(document, predictor, model, wanted, runtime, added)
+            _read_model(document, predictor, model, wanted, runtime, added)
 
 
 def _storage_mounts(component: ManifestNode) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from policy.intake.manifests import storage
+from policy.intake.manifests.controller_fields import KTHENA_BACKEND, KTHENA_ROLE, KTHENA_WORKER
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs
 from policy.intake.manifests.pods import read_env_from, read_pod, read_shared_env
@@ -41,21 +42,20 @@ GROUP: Final[dict[str, str | None]] = {"GROUP_SIZE": None, "ENTRY_ADDRESS": None
 
 def read_model_serving(document: ManifestNode) -> None:
     """Read a ModelServing: the entry and the workers of each role."""
-    with unread_fields(("Kthena serving", document.get("spec"))):
-        for role in document.get("spec", "template", "roles").items():
-            with unread_fields(("Kthena role", role)):
-                read_pod(role.get("entryTemplate", "spec"), GROUP)
-                read_pod(role.get("workerTemplate", "spec"), GROUP)
+    for role in document.get("spec", "template", "roles").items():
+        with unread_fields((KTHENA_ROLE, role)):
+            read_pod(role.get("entryTemplate", "spec"), GROUP)
+            read_pod(role.get("workerTemplate", "spec"), GROUP)
 
 
 def read_model_booster(document: ManifestNode) -> None:
     """Read a ModelBooster: an engine for each worker of its backend that starts vLLM."""
     backend = document.get("spec", "backend")
-    with unread_fields(("Kthena backend", backend)):
+    with unread_fields((KTHENA_BACKEND, backend)):
         for worker in backend.get("workers").items():
             worker.note_read()
             if worker.get("type").text() in TYPES.get(backend.get("type").text() or "", ()):
-                with unread_fields(("Kthena worker", worker)):
+                with unread_fields((KTHENA_WORKER, worker)):
                     _read_worker(backend, worker)
 
 

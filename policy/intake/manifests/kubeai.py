@@ -13,7 +13,6 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import profile_signs
 from policy.intake.manifests.mounts import Mounts, absolute
 from policy.intake.manifests.pods import expand, read_env_from
-from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def read_model(document: ManifestNode) -> None:
     _add_files(draft, spec.get("files"))
     profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
     draft.hardware += profile_signs(profile, "resourceProfile")
-    with unread_fields(("KubeAI model", spec)):
-        draft.finish()
+    draft.finish()
 
 
 def _add_files(draft: EngineDraft, files: ManifestNode) -> None:

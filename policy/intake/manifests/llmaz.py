@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.manifests.controller_fields import LLMAZ_ARGUMENTS, LLMAZ_CHOSEN, LLMAZ_RUNTIME
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs
 from policy.intake.manifests.hooks import read_hooks
@@ -61,7 +62,7 @@ def read_backend_runtime(document: ManifestNode) -> None:
         draft.image = _image(spec, spec.get("version").text())
         draft.add_list(config.get("args"), "args")
         draft.hardware += container_signs(config)
-        with unread_fields(("llmaz runtime", spec), ("llmaz arguments", config)):
+        with unread_fields((LLMAZ_RUNTIME, spec), (LLMAZ_ARGUMENTS, config)):
             if draft.starts_vllm():
                 draft.finish()
 
@@ -72,7 +73,7 @@ def read_playground(document: ManifestNode) -> None:
     chosen = spec.get("backendRuntimeConfig")
     backend = chosen.get("backendName").text() or VLLM
     found = spec.reader.referenced(RUNTIME, backend)
-    places = [("llmaz backend", chosen)]
+    places = [(LLMAZ_CHOSEN, chosen)]
     draft = EngineDraft(spec)
     version = chosen.get("version").text()
     models = _models(document)
@@ -91,7 +92,7 @@ def read_playground(document: ManifestNode) -> None:
         arguments = EngineDraft(spec) if config is None else _arguments(config)
         draft.hardware += container_signs(runtime if config is None else config)
         is_missing = config is None
-        places += [("llmaz runtime", runtime), *([] if config is None else [("llmaz arguments", config)])]
+        places += [(LLMAZ_RUNTIME, runtime), *([] if config is None else [(LLMAZ_ARGUMENTS, config)])]
     elif backend == VLLM:
         draft.add(ADDED, *COMMAND)
         draft.has_command = draft.has_default_image = True

@@ -24,6 +24,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.kserve import ADDED
+from policy.intake.manifests.kserve_fields import LLM
 from policy.intake.manifests.kserve_metadata import metadata_doubt
 from policy.intake.manifests.kserve_pods import filled_mounts, workload_doubt
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
@@ -82,6 +83,7 @@ def read_llm_inference_service(document: ManifestNode) -> None:
     spec, own = service.spec, service.own
     metadata, is_replaced = document.get("metadata"), bool(service.own.get("model", "uri").value)
     with (
+        unread_fields((LLM, spec)),
         doubted(document.reader, service.field_doubt),
         doubted(document.reader, lambda: metadata_doubt(metadata, is_replaced=is_replaced)),
     ):
@@ -96,7 +98,7 @@ def read_llm_inference_service(document: ManifestNode) -> None:
 def read_llm_inference_service_config(document: ManifestNode) -> None:
     """Read the engines of a configuration by itself: its own containers, without the values of a service."""
     spec, context = document.get("spec"), context_of(document)
-    with doubted(document.reader, lambda: template_doubt([spec], References())):
+    with unread_fields((LLM, spec)), doubted(document.reader, lambda: template_doubt([spec], References())):
         with _field_doubts(spec):
             _read_workload(_Workload(spec, spec, spec, context, None))
             if spec.get("prefill").is_object():
@@ -109,7 +111,6 @@ def _field_doubts(spec: ManifestNode) -> Iterator[None]:
     """Add the doubts about the fields of a service's workloads to the engines that are read within."""
     prefill = spec.get("prefill")
     with (
-        unread_fields(("KServe LLM", spec), ("KServe LLM model", spec.get("model")), ("KServe LLM", prefill)),
         doubted(spec.reader, lambda: workload_doubt(spec)),
         doubted(spec.reader, lambda: workload_doubt(prefill)),
     ):

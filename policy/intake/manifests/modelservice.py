@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.hardware import profile_signs
 from policy.intake.manifests.pods import read_container, read_shared_env
+from policy.intake.manifests.tool_fields import LLM_D_CONTAINER, LLM_D_ROLE
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import listed, nearest, quoted
 
@@ -45,9 +46,9 @@ def read_values(document: ManifestNode) -> None:
     for name in ROLES:
         role = document.get(name)
         if role.get("create").flag(default=True):
-            with unread_fields(("llm-d role", role)):
+            with unread_fields((LLM_D_ROLE, role)):
                 for container in role.get("containers").items():
-                    with unread_fields(("llm-d container", container)):
+                    with unread_fields((LLM_D_CONTAINER, container)):
                         _read_container(container, role, document)
 
 

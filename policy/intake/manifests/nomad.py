@@ -15,6 +15,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import accelerator_signs, runtime_signs
 from policy.intake.manifests.hooks import read_hook
 from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.tool_fields import NOMAD_DRIVER, NOMAD_TASK
 from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
     ]
     scripts = [(item.get("ChangeScript"), CHANGE_SCRIPT) for item in task.get("Templates").items()]
     _read_hooks([*scripts, *((check, CHECKS) for check in (*_checks(task), *checks))], draft)
-    with unread_fields(("Nomad task", task), ("Nomad driver", config)):
+    with unread_fields((NOMAD_TASK, task), (NOMAD_DRIVER, config)):
         if draft.starts_vllm():
             draft.finish()
 

@@ -13,26 +13,30 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policy.intake.manifests import images
 from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.ome_fields import MODEL, PART, ROUTER, RUN, RUNTIME
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import HUB
 from policy.intake.manifests.strategic_merge import merged
 from policy.intake.manifests.template_fields import References, template_doubt
-from policy.intake.manifests.unread_fields import unread_fields
+from policy.intake.manifests.unread_fields import MAX_DOUBTS, field_doubts, unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.draft import EngineDraft
+    from policy.intake.manifests.field_tables import FieldTable
     from policy.intake.manifests.reading import ManifestNode
 
 GROUP: Final = "ome.io"
 PARTS: Final = (("engine", "engineConfig"), ("decoder", "decoderConfig"))
+ROUTER_CONFIG: Final = "routerConfig"
 """The parts of a service that may run vLLM, and the fields of a runtime over which they are merged."""
 PATH: Final = "MODEL_PATH"
 SIZE: Final = "PARALLELISM_SIZE"
@@ -58,8 +62,9 @@ def read_runtime(document: ManifestNode) -> None:
     """Read the containers of a runtime that start vLLM; the path of the model is that of a service."""
     spec = document.get("spec")
     settings = _Settings(spec, None, "", {}, "", [], References())
-    for name in (*(field for _, field in PARTS), "routerConfig"):
+    for _, name in PARTS:
         _read_part(spec.get(name), settings)
+    _read_part(spec.get(ROUTER_CONFIG), settings, ROUTER)
     for pod in (spec, spec.get("workers")):
         read_pod(pod, {PATH: None, SIZE: None})
 
@@ -70,7 +75,7 @@ def read_inference_service(document: ManifestNode) -> None:
     is_migrated = predictor.is_object() and spec.get("engine").value is None
     if is_migrated:
         spec = _migrated(spec, predictor)
-    with unread_fields(("OME model", spec.get("model"))):
+    with unread_fields((MODEL, spec.get("model"))):
         _read_service(spec, predictor if is_migrated else None)
 
 
@@ -82,6 +87,8 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
     model, path, models = _model(spec)
     references = References(None if spec.parent is None else spec.parent.get("metadata").value)
     doubts = _runtime_doubts(spec, reference, runtime)
+    if runtime is not None:
+        doubts += _field_doubts(runtime)
     for name, field in PARTS:
         own = spec.get(name)
         if not own.is_object():
@@ -100,14 +107,14 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
         settings = _Settings(
             None if runtime is None else runtime.get("spec"), path, model, models, problem, of_part, references
         )
-        _read_part(part, settings, None if migrated is None else _runner_of(migrated))
-    router, below = spec.get("router"), None if runtime is None else runtime.get("spec", "routerConfig").value
+        _read_part(part, settings, written=None if migrated is None else _runner_of(migrated))
+    router, below = spec.get("router"), None if runtime is None else runtime.get("spec", ROUTER_CONFIG).value
     if router.is_object() and isinstance(below, dict) and spec.reader.may_copy_values(router, below):
         router = router.with_value(merged(below, router.value))
     settings = _Settings(None, path, model, models, problem, doubts, references)
-    _read_part(router, settings)
+    _read_part(router, settings, ROUTER)
     if predictor is not None:
-        _read_part(predictor.get("workerSpec"), settings)
+        _read_part(predictor.get("workerSpec"), settings, RUN)
 
 
 def _runtime_doubts(spec: ManifestNode, reference: str | None, runtime: ManifestNode | None) -> list[str]:
@@ -117,6 +124,14 @@ def _runtime_doubts(spec: ManifestNode, reference: str | None, runtime: Manifest
     if reference is None:
         return [UNNAMED]
     return [f"the runtime {quoted(reference)} is not in the manifest; its own arguments and variables are not known"]
+
+
+def _field_doubts(runtime: ManifestNode) -> list[str]:
+    """The doubts about the fields of a runtime of the manifest, which several services may name."""
+    known, pointer = runtime.reader.runtime_doubts, runtime.pointer
+    if pointer not in known:
+        known[pointer] = [*islice(field_doubts(RUNTIME, runtime.get("spec")), MAX_DOUBTS)]
+    return known[pointer]
 
 
 def _migrated(spec: ManifestNode, predictor: ManifestNode) -> ManifestNode:
@@ -199,10 +214,12 @@ class _Settings(NamedTuple):
     references: References
 
 
-def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | None = None) -> None:
+def _read_part(
+    part: ManifestNode, settings: _Settings, table: FieldTable = PART, *, written: ManifestNode | None = None
+) -> None:
     """Read an engine, a decoder or a router: its runner, or those of its leader and its workers, and its containers.
 
-    ``written`` is the container of a predictor that became the runner.
+    ``table`` has the fields of the part, and ``written`` is the container of a predictor that became the runner.
     """
     if not part.is_object():
         return
@@ -216,7 +233,7 @@ def _read_part(part: ManifestNode, settings: _Settings, written: ManifestNode | 
         rendered = _rendered(runner, pod)
         with (
             doubted(part.reader, partial(template_doubt, rendered, settings.references)),
-            unread_fields(("OME part", part), *([("OME part", pod)] if pod is not part else [])),
+            unread_fields((table, part)),
         ):
             for container in containers:
                 draft = _read_runner(runner, own, pod) if container is runner else read_container(container, pod)

@@ -15,6 +15,7 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import affinity_signs, gpu_sign, runtime_signs
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env, read_shared_env
+from policy.intake.manifests.tool_fields import STACK_ENGINE, STACK_ENGINES
 from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ def read_values(document: ManifestNode) -> None:
     """Read an engine for each enabled entry of ``modelSpec``."""
     serving = document.get("servingEngineSpec")
     if serving.get("enableEngine").flag(default=True):
-        with unread_fields(("production-stack engines", serving)):
+        with unread_fields((STACK_ENGINES, serving)):
             for spec in serving.get("modelSpec").items():
                 if spec.get("enabled").flag(default=True):
-                    with unread_fields(("production-stack engine", spec)):
+                    with unread_fields((STACK_ENGINE, spec)):
                         _read_spec(spec, serving)
 
 

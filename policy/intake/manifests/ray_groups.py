@@ -67,6 +67,7 @@ class RayGroup(Struct, frozen=True):
     options: str
     variables: dict[str, ManifestNode] = {}
     replaced: dict[str, ManifestNode] = {}
+    is_head: bool = False
 
     def set_variables(self, draft: EngineDraft) -> None:
         """Set the variables of the first container that KubeRay makes of the cluster's fields."""
@@ -79,7 +80,7 @@ class RayGroup(Struct, frozen=True):
 def ray_groups(cluster: ManifestNode, owner: ManifestNode | None) -> Iterator[RayGroup]:
     """The groups of a Ray cluster: the head's, then the workers'. The cluster has the annotations of its ``owner``."""
     head = cluster.get("headGroupSpec")
-    yield RayGroup(head, _ray_options(head), *_variables(cluster, owner))
+    yield RayGroup(head, _ray_options(head), *_variables(cluster, owner), is_head=True)
     for group in cluster.get("workerGroupSpecs").items():
         yield RayGroup(group, _ray_options(group))
 

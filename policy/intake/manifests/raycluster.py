@@ -44,6 +44,7 @@ from policy.intake.manifests.ray_commands import (
     read_effects,
     started,
 )
+from policy.intake.manifests.ray_fields import CLUSTER, HEAD, WORKERS
 from policy.intake.manifests.ray_groups import ray_groups
 from policy.intake.manifests.rayserve_environment import NO_ENVIRONMENT, read_job_environment
 from policy.intake.manifests.unread_fields import unread_fields
@@ -261,10 +262,10 @@ def read_ray_containers(cluster: ManifestNode, owner: ManifestNode | None) -> No
     itself prevents it. It does not change the others. The cluster has the annotations of its ``owner``.
     """
     is_kept_everywhere = keeps_command(owner)
-    with unread_fields(("Ray cluster", cluster)):
+    with unread_fields((CLUSTER, cluster)):
         for group in ray_groups(cluster, owner):
             is_kept = is_kept_everywhere or keeps_command(group.node.get("template"))
-            with unread_fields(("Ray group", group.node)):
+            with unread_fields((HEAD if group.is_head else WORKERS, group.node)):
                 _read_group(group, is_kept=is_kept)
         read_autoscaler(cluster)
         read_address(cluster)

@@ -27,6 +27,7 @@ from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container
 from policy.intake.manifests.ray_commands import read_effects, started
+from policy.intake.manifests.ray_fields import APPLICATION, LLM, LLM_ARGUMENTS
 from policy.intake.manifests.ray_groups import ray_groups
 from policy.intake.manifests.raycluster import (
     ignore_without_engine,
@@ -38,6 +39,7 @@ from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
+    from policy.intake.manifests.field_tables import FieldTable
     from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by Ray Serve"
@@ -87,9 +89,18 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
             hooks = [[*each.words] for each in known.beside]
             starts = [start.doubts for start in known.starts]
             if config.is_object() and config.reader.may_copy_values(config, known.env, *shared, hooks, starts):
-                _read_llm(config, application, known)
+                with unread_fields(*_application_fields(application, args)):
+                    _read_llm(config, application, known)
     if len(document.reader.containers) == count:
         _add_python_applications(document, [application for application, _ in applications if application.is_object()])
+
+
+def _application_fields(application: ManifestNode, args: ManifestNode) -> list[tuple[FieldTable, ManifestNode]]:
+    """The fields of an application, and of what it gives to a builder of Ray; other code may have further arguments."""
+    path = application.value.get("import_path")
+    is_builder = isinstance(path, str) and BUILDERS.fullmatch(path) is not None
+    fields = [(APPLICATION, application)] if application is not args else []
+    return [*fields, *([(LLM_ARGUMENTS, args)] if is_builder else [])]
 
 
 def _add_python_applications(document: ManifestNode, applications: list[ManifestNode]) -> None:
@@ -228,7 +239,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
         found = [each for start in containers.starts for each in read_effects(draft, start)]
         is_same = len(found) == containers.count and len({each.version for each in found}) == 1
         installed = [*(found if is_same else map(as_uncertain, found)), *installed]
-    with unread_fields(("Ray Serve LLM", config)):
+    with unread_fields((LLM, config)):
         draft.finish(installed)
 
 

@@ -117,6 +117,8 @@ class ManifestReader:
         """The volumes that each controller claims, by its identity, with the controller itself."""
         self.hardware: dict[str, list[HardwareSign]] = {}
         """The signs of hardware in each pod, by its pointer."""
+        self.runtime_doubts: dict[str, list[str]] = {}
+        """The doubts about the fields of each runtime to which services refer, by its pointer."""
         self.parsed: dict[str, Any] = {}
         """The YAML values of texts that several objects share, or the error of each."""
         self.chart_values: dict[str, ManifestNode | None] = {}

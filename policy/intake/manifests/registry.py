@@ -6,18 +6,21 @@ KServe runtimes are collected first, because other documents refer to them.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command_line import Container
 from policy.intake.manifests import (
     benchmark,
     compose,
+    controller_fields,
     dstack,
     dynamo,
+    dynamo_fields,
     helm_objects,
     kaito,
     kserve,
+    kserve_fields,
     kthena,
     kubeai,
     llmaz,
@@ -25,8 +28,10 @@ from policy.intake.manifests import (
     modelservice,
     nomad,
     ome,
+    ome_fields,
     openshift,
     productionstack,
+    ray_fields,
     raycluster,
     rayserve,
     shellscript,
@@ -48,12 +53,14 @@ from policy.intake.manifests.reading import (
     TooManyFaults,
     read_separately,
 )
+from policy.intake.manifests.unread_fields import field_doubts, unread_fields
 from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policy.errors import RequestFault
+    from policy.intake.manifests.field_tables import FieldTable
     from policy.rules.images import ImageTable
 
     Adapter = Callable[[ManifestNode], None]
@@ -120,6 +127,37 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     (AIBRIX, "RayClusterReplicaSet"): raycluster.read_cluster_fleet,
     (AIBRIX, "PodSet"): workloads.read_pod_set,
 }
+TABLES: Final[dict[tuple[str, str], FieldTable]] = {
+    (AIBRIX, "StormService"): controller_fields.AIBRIX_SERVICE,
+    (AIBRIX, "RoleSet"): controller_fields.AIBRIX_ROLE_SET,
+    (AIBRIX, "PodSet"): controller_fields.AIBRIX_POD_SET,
+    (AIBRIX, "RayClusterFleet"): ray_fields.FLEET_OBJECT,
+    (AIBRIX, "RayClusterReplicaSet"): ray_fields.REPLICA_SET_OBJECT,
+    (KSERVE, "InferenceService"): kserve_fields.SERVICE_OBJECT,
+    (KSERVE, "ServingRuntime"): kserve_fields.RUNTIME_OBJECT,
+    (KSERVE, "ClusterServingRuntime"): kserve_fields.RUNTIME_OBJECT,
+    (KSERVE, "LLMInferenceService"): kserve_fields.LLM_OBJECT,
+    LLM_CONFIG: kserve_fields.LLM_OBJECT,
+    ("production-stack.vllm.ai", "VLLMRuntime"): controller_fields.STACK_RUNTIME,
+    ("nvidia.com", "DynamoGraphDeployment"): dynamo_fields.DYNAMO_OBJECT,
+    ("nvidia.com", "DynamoComponentDeployment"): dynamo_fields.DYNAMO_OBJECT,
+    ("kubeai.org", "Model"): controller_fields.KUBEAI_OBJECT,
+    (KAITO, "Workspace"): controller_fields.KAITO_WORKSPACE,
+    (KAITO, "InferenceSet"): controller_fields.KAITO_SET,
+    (KAITO, "MultiRoleInference"): controller_fields.KAITO_ROLES,
+    (KTHENA, "ModelServing"): controller_fields.KTHENA_SERVING,
+    (KTHENA, "ModelBooster"): controller_fields.KTHENA_BOOSTER,
+    (llmaz.GROUP, "Playground"): controller_fields.LLMAZ_PLAYGROUND,
+    llmaz.RUNTIME: controller_fields.LLMAZ_RUNTIME_OBJECT,
+    (ome.GROUP, "InferenceService"): ome_fields.SERVICE_OBJECT,
+    (ome.GROUP, "ServingRuntime"): ome_fields.RUNTIME_OBJECT,
+    (ome.GROUP, "ClusterServingRuntime"): ome_fields.RUNTIME_OBJECT,
+    ("ray.io", "RayService"): ray_fields.SERVICE_OBJECT,
+    ("ray.io", "RayCluster"): ray_fields.CLUSTER_OBJECT,
+    ("ray.io", "RayJob"): ray_fields.JOB_OBJECT,
+    ("ray.io", "RayCronJob"): ray_fields.CRON_JOB_OBJECT,
+}
+"""The fields of the objects of controllers, but for those of the parts that an adapter reads by themselves."""
 SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] = (
     (
         "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`)",
@@ -309,7 +347,7 @@ def _collect_referenced(node: ManifestNode) -> None:
         if name is not None and container is not None:
             is_disabled = node.get("spec", "disabled").value is True
             spec, workers = node.get("spec"), node.get("spec", "workerSpec")
-            doubt = component_doubt(spec)
+            doubt = component_doubt(spec) or next(field_doubts(kserve_fields.RUNTIME, spec), "")
             runtime = ServingRuntime(name, spec, container, workers, server_of(node), is_disabled, doubt=doubt)
             if identity == CLUSTER_RUNTIME:
                 node.reader.add_cluster_runtime(name, runtime)
@@ -323,7 +361,8 @@ def _read(node: ManifestNode) -> None:
         node.reader.namespace = _namespace(node)
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
-            adapter(node)
+            with unread_fields((TABLES[identity], node)) if identity in TABLES else nullcontext():
+                adapter(node)
             if node.reader.is_under_review:
                 unknown_kinds.add_unread_containers(node)
         elif identity in helm_objects.KUSTOMIZATIONS:

@@ -25,11 +25,13 @@ from policy.intake.manifests.containerrun import add_options
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import resources_signs
 from policy.intake.manifests.mounts import Mounts, absolute
+from policy.intake.manifests.tool_fields import SKYPILOT_CHOICE, SKYPILOT_RESOURCES, SKYPILOT_TASK
 from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from policy.intake.manifests.field_tables import FieldTable
     from policy.intake.manifests.reading import ManifestNode
 
 TASK_FIELDS: Final = frozenset(
@@ -91,7 +93,7 @@ def read_task(document: ManifestNode) -> None:
             folder=WORKING_FOLDER,
         )
         draft.doubts += earlier.doubts
-        with unread_fields(("SkyPilot task", document), *_resources(document.get("resources"))):
+        with unread_fields((SKYPILOT_TASK, document), *_resources(document.get("resources"))):
             draft.finish(earlier.installations)
 
 
@@ -144,13 +146,13 @@ def _add_run_options(document: ManifestNode, draft: EngineDraft) -> None:
     draft.has_hidden_variables = draft.has_hidden_variables or own.has_hidden_variables
 
 
-def _resources(resources: ManifestNode) -> Iterator[tuple[str, ManifestNode]]:
+def _resources(resources: ManifestNode) -> Iterator[tuple[FieldTable, ManifestNode]]:
     """The resources of a task, and those among which SkyPilot chooses, by their places."""
-    yield "SkyPilot resources", resources
+    yield SKYPILOT_RESOURCES, resources
     for field in CHOICES:
         choices = resources.get(field) if isinstance(resources.value, dict) else resources.with_value(None)
         if isinstance(choices.value, list):
-            yield from (("SkyPilot choice", choice) for choice in choices.items())
+            yield from ((SKYPILOT_CHOICE, choice) for choice in choices.items())
 
 
 def _accelerator_count(accelerators: object) -> str | None:

@@ -19,6 +19,7 @@ from policy.intake.command_line import Container, Installation
 from policy.intake.manifests import images, storage, supervisord
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.signs import NAME, shows_vllm
+from policy.intake.manifests.tool_fields import TRUSS, TRUSS_SERVER
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
@@ -71,7 +72,7 @@ def read_config(document: ManifestNode) -> None:
     is_built = not document.get("docker_server", "no_build").flag()
     draft.is_built = draft.is_named_vllm = is_built and _installs_vllm(document)
     _add_command(draft, document.get("docker_server", "start_command").text(), is_built=is_built)
-    with unread_fields(("Truss", document), ("Truss server", document.get("docker_server"))):
+    with unread_fields((TRUSS, document), (TRUSS_SERVER, document.get("docker_server"))):
         if draft.problem or draft.starts_vllm():
             draft.finish(_installed(document, draft) if is_built else ())
 

@@ -14,7 +14,6 @@ from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import gpu_sign
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_env
-from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -72,14 +71,7 @@ def read_vllm_runtime(document: ManifestNode) -> None:
     read_env(config.get("env"), draft)
     has_storage = spec.get("storageConfig", "enabled").flag()
     draft.mounts = _mounts(spec.get("storageConfig"), has_storage=has_storage)
-    with unread_fields(
-        ("VLLMRuntime", spec),
-        ("VLLMRuntime model", model),
-        ("VLLMRuntime engine", config),
-        ("VLLMRuntime cache", spec.get("lmCacheConfig")),
-        ("VLLMRuntime deployment", spec.get("deploymentConfig")),
-    ):
-        draft.finish()
+    draft.finish()
     _read_sidecar(spec.get("deploymentConfig", "sidecarConfig"), has_storage=has_storage)
 
 

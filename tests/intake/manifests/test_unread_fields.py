@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
 
-from policy.intake.manifests.unread_fields import CHANGING, KNOWN
+from policy.intake.manifests import tool_fields
+from policy.intake.manifests.field_tables import CHANGING, FieldTable
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -16,6 +18,9 @@ IMAGE = "vllm/vllm-openai:v0.24.0"
 SERVE = ["vllm", "serve", "dense"]
 CONTAINER = {"name": "main", "image": IMAGE, "command": SERVE}
 OTHER = {"x": 1}
+RAY_CONTAINER = {**CONTAINER, "command": ["sh", "-c", "ray start --head; vllm serve dense"]}
+LLM = {"model_loading_config": {"model_id": "m", "model_source": "dense"}, "engine_kwargs": {}}
+APPLICATION = {"name": "a", "import_path": "ray.serve.llm:build_openai_app", "args": {"llm_configs": [LLM]}}
 
 
 def object_of(version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -139,18 +144,52 @@ def nomad(config: dict[str, Any], **task: Any) -> dict[str, Any]:
 
 
 def ray(cluster: dict[str, Any], **head: Any) -> dict[str, Any]:
-    container = {**CONTAINER, "command": ["sh", "-c", "ray start --head; vllm serve dense"]}
-    group = {"template": {"spec": {"containers": [container]}}, **head}
+    group = {"template": {"spec": {"containers": [RAY_CONTAINER]}}, **head}
     return object_of("ray.io/v1", "RayCluster", {"headGroupSpec": group, **cluster})
 
 
+def ray_workers(**group: Any) -> dict[str, Any]:
+    workers = {"groupName": "g", "template": {"spec": {"containers": [RAY_CONTAINER]}}, **group}
+    return ray({"headGroupSpec": {}, "workerGroupSpecs": [workers]})
+
+
+def ray_job(**fields: Any) -> dict[str, Any]:
+    return object_of("ray.io/v1", "RayJob", {"rayClusterSpec": ray({})["spec"], **fields})
+
+
+def ray_service(**fields: Any) -> dict[str, Any]:
+    config = json.dumps({"applications": fields.pop("applications", [APPLICATION])})
+    return object_of("ray.io/v1", "RayService", {"serveConfigV2": config, **fields})
+
+
+def component(name: str, **fields: Any) -> dict[str, Any]:
+    return service_of({name: {"containers": [CONTAINER], **fields}})
+
+
+def service_of(spec: dict[str, Any]) -> dict[str, Any]:
+    return object_of("serving.kserve.io/v1beta1", "InferenceService", spec)
+
+
+def runtime(**fields: Any) -> dict[str, Any]:
+    return object_of("serving.kserve.io/v1alpha1", "ServingRuntime", {"containers": [CONTAINER], **fields})
+
+
+def ome_runtime(**fields: Any) -> dict[str, Any]:
+    return object_of("ome.io/v1beta1", "ServingRuntime", {"engineConfig": {"runner": CONTAINER}, **fields})
+
+
+def storm(**role: Any) -> dict[str, Any]:
+    roles = [{"name": "r", "template": {"spec": {"containers": [CONTAINER]}}, **role}]
+    return object_of("orchestration.aibrix.ai/v1alpha1", "StormService", {"template": {"spec": {"roles": roles}}})
+
+
 def doubts(document: dict[str, Any]) -> list[str]:
-    """The doubts about unread fields of the only engine."""
+    """The doubts about unread fields of the first engine."""
     faults: list[RequestFault] = []
-    (engine,) = read_manifest(document, "", faults)
+    engine, *_ = read_manifest(document, "", faults)
     assert faults == []
     assert engine.problem == ""
-    return [each for each in engine.doubts if each.endswith("not read")]
+    return [each for each in engine.doubts if each.endswith(("not read", "may change the container"))]
 
 
 @pytest.mark.parametrize(
@@ -158,31 +197,13 @@ def doubts(document: dict[str, Any]) -> list[str]:
     [
         (dynamo({}, checkpoint=OTHER), "checkpoint", "spec.services.w"),
         (dynamo({}, gpuMemoryService=OTHER), "gpuMemoryService", "spec.services.w"),
-        (dynamo({"extraEnv": OTHER}), "extraEnv", "spec"),
-        (dynamo_component(experimental=OTHER), "experimental", "spec.components[0]"),
-        (kubeai(command=["sh"]), "command", "spec"),
         (booster({"loraAdapters": [OTHER]}), "loraAdapters", "spec.backend"),
-        (booster({}, command=["sh"]), "command", "spec.backend.workers[0]"),
         (serving({}, plugins=[OTHER]), "plugins", "spec"),
-        (serving({"initCommand": "x"}), "initCommand", "spec.template.roles[0]"),
-        (playground({}, command=["sh"]), "command", "spec.backendRuntimeConfig"),
         (backend_runtime({"multiHostCommands": OTHER}), "multiHostCommands", "spec"),
-        (backend_runtime({}, env=[OTHER]), "env", "spec.recommendedConfigs[0]"),
         (workspace(presetOptions={"image": "x"}), "image", "inference.preset.presetOptions"),
-        (workspace(image="x"), "image", "inference.preset"),
-        (roles(image="x"), "image", "spec.roles[0]"),
         (serve_llm(callback_config=OTHER), "callback_config", "llm_configs[0]"),
         (ome({"fineTunedWeights": ["w"]}), "fineTunedWeights", "spec.model"),
         (ome({}, acceleratorOverride=OTHER), "acceleratorOverride", "spec.engine"),
-        (predictor({}, extraEnv=OTHER), "extraEnv", "spec.predictor"),
-        (predictor({"extraArgs": ["x"]}), "extraArgs", "spec.predictor.model"),
-        (llm_service({}, extraArgs=["x"]), "extraArgs", "spec"),
-        (llm_service({"adapters": [OTHER]}), "adapters", "spec.model"),
-        (vllm_runtime(model={"adapters": [OTHER]}), "adapters", "spec.model"),
-        (vllm_runtime(vllmConfig={"envFrom": [OTHER]}), "envFrom", "spec.vllmConfig"),
-        (vllm_runtime(lmCacheConfig={"configFile": "x"}), "configFile", "spec.lmCacheConfig"),
-        (vllm_runtime(deploymentConfig={"volumeMounts": [OTHER]}), "volumeMounts", "spec.deploymentConfig"),
-        (vllm_runtime(storage=OTHER), "storage", "spec"),
         (stack({}, command=["sh"]), "command", "servingEngineSpec.modelSpec[0]"),
         (stack({"extraEnv": OTHER}), "extraEnv", "servingEngineSpec"),
         (llm_d({"env": [OTHER]}), "env", "decode"),
@@ -201,8 +222,18 @@ def doubts(document: dict[str, Any]) -> list[str]:
         (truss({"setup_command": "x"}), "setup_command", "docker_server"),
         (nomad({"load": "x.tar"}), "load", "Job.TaskGroups[0].Tasks[0].Config"),
         (nomad({}, EnvFiles=["x"]), "EnvFiles", "Job.TaskGroups[0].Tasks[0]"),
-        (ray({"runtimeEnv": OTHER}), "runtimeEnv", "spec"),
-        (ray({}, initCommands=["x"]), "initCommands", "spec.headGroupSpec"),
+        (
+            dynamo_component(experimental={"failover": {"mode": "IntraPod"}}),
+            "failover",
+            "spec.components[0].experimental",
+        ),
+        (
+            dynamo_component(roles=[{"name": "leader", "podTemplate": OTHER}]),
+            "podTemplate",
+            "spec.components[0].roles[0]",
+        ),
+        (dynamo({}, frontendSidecar={"image": "x", "args": ["y"]}), "args", "spec.services.w.frontendSidecar"),
+        (predictor({}, storageContainerName="x"), "storageContainerName", "spec.predictor"),
     ],
 )
 def test_an_unread_field_that_may_change_the_container_is_a_doubt(
@@ -213,9 +244,111 @@ def test_an_unread_field_that_may_change_the_container_is_a_doubt(
 
 
 @pytest.mark.parametrize(
+    ("document", "field", "place"),
+    [
+        (dynamo({"extraEnv": OTHER}), "extraEnv", "spec"),
+        (kubeai(command=["sh"]), "command", "spec"),
+        (booster({}, command=["sh"]), "command", "spec.backend.workers[0]"),
+        (serving({"initCommand": "x"}), "initCommand", "spec.template.roles[0]"),
+        (playground({}, command=["sh"]), "command", "spec.backendRuntimeConfig"),
+        (backend_runtime({}, env=[OTHER]), "env", "spec.recommendedConfigs[0]"),
+        (workspace(image="x"), "image", "inference.preset"),
+        (roles(image="x"), "image", "spec.roles[0]"),
+        (predictor({}, extraEnv=OTHER), "extraEnv", "spec.predictor"),
+        (predictor({"extraArgs": ["x"]}), "extraArgs", "spec.predictor.model"),
+        (llm_service({}, extraArgs=["x"]), "extraArgs", "spec"),
+        (llm_service({"adapters": [OTHER]}), "adapters", "spec.model"),
+        (vllm_runtime(model={"adapters": [OTHER]}), "adapters", "spec.model"),
+        (vllm_runtime(vllmConfig={"envFrom": [OTHER]}), "envFrom", "spec.vllmConfig"),
+        (vllm_runtime(lmCacheConfig={"configFile": "x"}), "configFile", "spec.lmCacheConfig"),
+        (vllm_runtime(deploymentConfig={"volumeMounts": [OTHER]}), "volumeMounts", "spec.deploymentConfig"),
+        (vllm_runtime(storage=OTHER), "storage", "spec"),
+        (ray({"runtimeEnv": OTHER}), "runtimeEnv", "spec"),
+        (ray({}, initCommands=["x"]), "initCommands", "spec.headGroupSpec"),
+        (dynamo_component(experimental=OTHER), "x", "spec.components[0].experimental"),
+        (dynamo({}, sharedMemory=OTHER), "x", "spec.services.w.sharedMemory"),
+        (dynamo({}, launcher="x"), "launcher", "spec.services.w"),
+        (dynamo({}, multinode={"nodeCount": 2, "launcher": "x"}), "launcher", "spec.services.w.multinode"),
+        (dynamo({}, extraPodSpec={"mainContainer": CONTAINER, **OTHER}), "x", "spec.services.w.extraPodSpec"),
+        (dynamo({"pvcs": [{"name": "a"}, OTHER]}), "x", "spec.pvcs[1]"),
+        (dynamo_component(runtime=OTHER), "runtime", "spec.components[0]"),
+        (
+            dynamo_component(podTemplate={**OTHER, "spec": {"containers": [CONTAINER]}}),
+            "x",
+            "spec.components[0].podTemplate",
+        ),
+        (kubeai(runtime=False), "runtime", "spec"),
+        (kubeai(files=[{"path": "/a", "content": "b", "mode": 1}]), "mode", "spec.files[0]"),
+        ({**kubeai(), "defaults": {}}, "defaults", ""),
+        (booster({}, launcher="x"), "launcher", "spec.backend.workers[0]"),
+        (booster({"runtime": {}}), "runtime", "spec.backend"),
+        (serving({"launcher": OTHER}), "launcher", "spec.template.roles[0]"),
+        (serving({}, launcher=OTHER), "launcher", "spec"),
+        (
+            serving({"entryTemplate": {**OTHER, "spec": {"containers": [CONTAINER]}}}),
+            "x",
+            "spec.template.roles[0].entryTemplate",
+        ),
+        (playground({"launcher": OTHER}), "launcher", "spec"),
+        (playground({"modelClaim": {"modelName": "m", "revision": "x"}}), "revision", "spec.modelClaim"),
+        (workspace(runtime="x"), "runtime", "inference.preset"),
+        ({**workspace(), "serving": OTHER}, "serving", ""),
+        (roles(runtime="x"), "runtime", "spec.roles[0]"),
+        (serve_llm(launcher=OTHER), "launcher", "llm_configs[0]"),
+        (ray_service(applications=[{**OTHER, **APPLICATION}]), "x", "spec.serveConfigV2.applications[0]"),
+        (
+            ray_service(applications=[{**APPLICATION, "args": {**serve_llm(), **OTHER}}]),
+            "x",
+            "spec.serveConfigV2.applications[0].args",
+        ),
+        (ome({"revision": "x"}), "revision", "spec.model"),
+        (ome({}, launcher=OTHER), "launcher", "spec.engine"),
+        (ome({}, leader={"runner": CONTAINER, "launcher": "x"}, runner=None), "launcher", "spec.engine.leader"),
+        (ome_runtime(launcher=OTHER), "launcher", "spec"),
+        (predictor({}, launcher=OTHER), "launcher", "spec.predictor"),
+        (predictor({"launcher": "x"}), "launcher", "spec.predictor.model"),
+        (predictor({"modelFormat": {"name": "vLLM", "runtime": "x"}}), "runtime", "spec.predictor.model.modelFormat"),
+        (predictor({}, workerSpec={"launcher": "x"}), "launcher", "spec.predictor.workerSpec"),
+        (component("transformer", launcher=OTHER), "launcher", "spec.transformer"),
+        (component("explainer", launcher=OTHER), "launcher", "spec.explainer"),
+        (service_of({"predictor": predictor({})["spec"]["predictor"], "engine": OTHER}), "engine", "spec"),
+        (runtime(launcher="x"), "launcher", "spec"),
+        (llm_service({}, launcher=OTHER), "launcher", "spec"),
+        (llm_service({"revision": "x"}), "revision", "spec.model"),
+        (llm_service({}, router={"scheduler": {"launcher": "x"}}), "launcher", "spec.router.scheduler"),
+        (llm_service({}, baseRefs=[{"name": "a", "kind": "x"}]), "kind", "spec.baseRefs[0]"),
+        (
+            llm_service({}, kvCacheOffloading={"cpu": "1Gi", "secondary": [{"lmcache": {}}]}),
+            "lmcache",
+            "spec.kvCacheOffloading.secondary[0]",
+        ),
+        (llm_service({}, parallelism={"tensor": 1, "context": 2}), "context", "spec.parallelism"),
+        (vllm_runtime(runtime=OTHER), "runtime", "spec"),
+        (vllm_runtime(vllmConfig={"runner": "x"}), "runner", "spec.vllmConfig"),
+        (ray({"launcher": OTHER}), "launcher", "spec"),
+        (ray({}, launcher="x"), "launcher", "spec.headGroupSpec"),
+        (ray({"autoscalerOptions": {"launcher": "x"}}), "launcher", "spec.autoscalerOptions"),
+        (ray({}, template={**OTHER, "spec": {"containers": [RAY_CONTAINER]}}), "x", "spec.headGroupSpec.template"),
+        (ray_workers(launcher="x"), "launcher", "spec.workerGroupSpecs[0]"),
+        (ray_job(launcher="x"), "launcher", "spec"),
+        (ray_service(launcher="x"), "launcher", "spec"),
+        (storm(launcher="x"), "launcher", "spec.template.spec.roles[0]"),
+    ],
+)
+def test_a_field_that_the_definition_does_not_have_is_a_doubt(document: dict[str, Any], field: str, place: str) -> None:
+    where = f" of `{place}`" if place else ""
+    assert set(doubts(document)) == {f"`{field}`{where} is not known, and may change the container"}
+
+
+@pytest.mark.parametrize(
     "document",
     [
-        dynamo({"pvcs": [OTHER], "backendFramework": "vllm"}, extraPodMetadata=OTHER, checkpoint=None, failover=False),
+        dynamo(
+            {"pvcs": [{"name": "a"}], "backendFramework": "vllm"},
+            extraPodMetadata={"labels": OTHER},
+            checkpoint=None,
+            failover=False,
+        ),
         dynamo_component(experimental={}, checkpoint=[]),
         kubeai(resourceProfile="cpu:1", files=[], loadBalancing=OTHER),
         booster({"loraAdapters": []}, affinity=OTHER),
@@ -226,7 +359,7 @@ def test_an_unread_field_that_may_change_the_container_is_a_doubt(
         serve_llm(lora_config=OTHER, experimental_configs=OTHER, deployment_config={}),
         ome({"kind": "BaseModel"}, minReplicas=1, volumes=[OTHER]),
         predictor({"protocolVersion": "v2"}, volumes=[], initContainers=[], minReplicas=1),
-        llm_service({}, storageInitializer={"enabled": False}, tracing=OTHER),
+        llm_service({}, storageInitializer={"enabled": False}, tracing={"exporter": "x"}),
         vllm_runtime(storageConfig={"enabled": True}),
         stack({"runtimeClassName": "nvidia"}, initContainer=OTHER, pvcStorage="1Gi", pvcMatchLabels=OTHER),
         llm_d({"volumes": [OTHER]}, mountModelVolume=True, extraConfig={}),
@@ -261,9 +394,11 @@ def test_llm_d_sets_the_variables_of_the_accelerator(kind: str, env: object, exp
 def test_many_unread_fields_are_one_doubt() -> None:
     document = kubeai(**{f"extra{number}": number + 1 for number in range(100)})
     assert doubts(document) == [
-        "`extra0`, `extra1`, `extra2` and 97 more of `spec` may change the container, and is not read"
+        "`extra0`, `extra1`, `extra2` and 97 more of `spec` are not known, and may change the container"
     ]
 
 
 def test_a_known_field_is_one_that_could_be_a_doubt() -> None:
-    assert {name for names in KNOWN.values() for name in names if CHANGING.search(name) is None} == set()
+    tables = [value for value in vars(tool_fields).values() if isinstance(value, FieldTable)]
+    assert len(tables) > 10
+    assert {name for table in tables for name in table.known if CHANGING.search(name) is None} == set()
