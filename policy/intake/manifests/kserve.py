@@ -25,6 +25,7 @@ from policy.intake.manifests.kserve_canary import canaries
 from policy.intake.manifests.kserve_containers import SHIPPED_ARGUMENTS, merge_container
 from policy.intake.manifests.kserve_fields import COMPONENTS, EXPLAINER, PREDICTOR
 from policy.intake.manifests.kserve_metadata import metadata_doubt
+from policy.intake.manifests.kserve_multinode import SIZES, add_script, runs_multinode
 from policy.intake.manifests.kserve_pods import component_doubt
 from policy.intake.manifests.kserve_runtimes import (
     FORMAT_FIELDS,
@@ -297,6 +298,10 @@ def _read_model(
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not is_shipped(name, model_format)
     draft = read_container(model, mounts=_storage_mounts(predictor), replaced={*REPLACED, *added})
+    uri = model.get("storageUri").text()
+    is_multinode = runtime is None and runs_multinode(name, model_format, draft, has_workers=bool(added))
+    if is_multinode:
+        added = {variable: value or SIZES.get(variable) for variable, value in added.items()}
     own = EngineDraft(model)
     own.has_default_image = True
     if base is not None:
@@ -311,6 +316,9 @@ def _read_model(
             own.words, own.places = [], []
             if not _convert_huggingface(draft, own, model):
                 return
+    elif is_multinode and not draft.has_command:
+        if not add_script(own, draft, ADDED, has_folder=bool(added) and _is_mounted(uri)):
+            return
     elif model_format == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
         own.env.replace(SERVER_ENV)
@@ -323,9 +331,8 @@ def _read_model(
     merge_container(own, base, draft, model, () if is_unknown else SHIPPED_ARGUMENTS.get(model_format, ()))
     own.hardware += [*draft.hardware, *pod_signs(predictor)]
     choose_build(own, model, name, runtime, model_format, has_workers=bool(added))
-    uri = model.get("storageUri").text()
     if added:
-        _add_workers(own, document, uri, added, has_runtime=base is not None)
+        _add_workers(own, document, uri, added, has_runtime=base is not None or is_multinode)
     if uri is not None:
         mount(own, uri, MODEL_PATH)
     elif model.get("storage").value is not None:
@@ -426,13 +433,18 @@ def _add_workers(
     """Set the variables of a predictor with workers, which replace the container's."""
     own.env.update(added)
     own.env["MODEL_NAME"] = document.get("metadata", "name").text()
-    if uri is not None and uri.partition("://")[0] in MOUNTED_SCHEMES:
+    if _is_mounted(uri):
         own.env["MODEL_DIR"] = MODEL_PATH
     if not has_runtime:
-        own.note(
+        own.doubt(
             "`workerSpec` needs a runtime with workers, which the manifest does not show; its arguments, such as the "
             "parallel sizes, are not known"
         )
+
+
+def _is_mounted(uri: str | None) -> bool:
+    """Whether KServe sets ``MODEL_DIR`` in a predictor with workers whose model has this URI."""
+    return uri is not None and uri.partition("://")[0] in MOUNTED_SCHEMES
 
 
 def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> bool:
@@ -447,7 +459,10 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
     draft.words, draft.places = found.words, found.places
     source = model.get("storageUri").text()
     own.add(ADDED, "vllm", "serve")
-    own.add(*found.own.get("--model_id", (ADDED, MODEL_PATH)) if source is None else (ADDED, MODEL_PATH))
+    if "--model_id" in found.own:
+        own.add(*found.own["--model_id"] if source is None else (ADDED, MODEL_PATH))
+    else:
+        own.add(*found.own.get("--model_dir", (ADDED, MODEL_PATH)))
     own.has_command = True
     if found.backend != VLLM:
         own.note(NOT_SURE)

@@ -10,8 +10,11 @@ from shipped_images import read_manifest, shipped_images
 from tables import table
 
 from policy.errors import RequestInvalid
+from policy.intake.command.launcher import find_server
+from policy.intake.command.vllm_command import ServerCommand
 from policy.intake.manifests import registry
 from policy.intake.manifests.kserve import OF_MODEL_ID
+from policy.intake.manifests.kserve_multinode import HIDDEN
 from policy.intake.result import require_known_values
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -279,7 +282,8 @@ def test_the_sizes_of_a_runtime_with_workers_are_not_known_without_a_predictor()
 
 def test_workers_with_a_runtime_that_is_not_in_the_manifest_get_a_warning() -> None:
     found = model_of(service(workerSpec={"pipelineParallelSize": 2}))
-    assert any(note.startswith("`workerSpec` needs a runtime with workers") for note in found.notes)
+    for messages in (found.notes, found.doubts):
+        assert any(message.startswith("`workerSpec` needs a runtime with workers") for message in messages)
     assert (found.env["PIPELINE_PARALLEL_SIZE"], found.env["TENSOR_PARALLEL_SIZE"]) == ("2", None)
 
 
@@ -946,3 +950,90 @@ def test_a_model_of_the_hub_or_an_accelerator_shows_that_an_unknown_runtime_may_
 def test_an_id_beside_the_uri_of_a_model_is_a_doubt(uri: str | None, *, is_doubtful: bool) -> None:
     found = model_of(service(HUGGINGFACE | GPU | {"storageUri": uri, "args": ["--backend=vllm", "--model_id=dense"]}))
     assert (OF_MODEL_ID in found.doubts) is is_doubtful
+
+
+SIZES = ["--tensor-parallel-size=2", "--pipeline-parallel-size=1"]
+MULTINODE: dict[str, Any] = {
+    "modelFormat": {"name": "huggingface"},
+    "runtime": "kserve-huggingfaceserver-multinode",
+    "storageUri": "pvc://c/m",
+}
+
+
+def server_of(model: dict[str, Any], **predictor: Any) -> tuple[list[str], list[str]]:
+    """The words of vLLM's server of a predictor, and the doubts about it."""
+    found = model_of(service(model, **predictor))
+    server = find_server(found.words, found.env, is_command=True)
+    assert isinstance(server, ServerCommand)
+    return server.words, [*found.doubts, *server.doubts]
+
+
+@table(
+    ("model", "words"),
+    [
+        ({"args": ["--max_model_len=10"]}, ["--model", "/mnt/models", *SIZES, "--max-model-len=10"]),
+        ({"runtime": None}, ["--model", "/mnt/models", *SIZES]),
+        ({"args": ["--no-such x --enforce-eager"]}, ["--model", "/mnt/models", *SIZES, "--enforce-eager"]),
+        ({"args": ["--no-such", "x --enforce-eager"]}, ["--model", "/mnt/models", *SIZES, "--enforce-eager"]),
+        ({"args": ["--backend=huggingface", "x --backend=vllm"]}, ["--model", "/mnt/models", *SIZES]),
+        (
+            {"storageUri": None, "env": [{"name": "MODEL_ID", "value": "x --enforce-eager"}]},
+            ["--model", "x", "--enforce-eager", *SIZES],
+        ),
+        ({"env": [{"name": "MODEL_DIR", "value": "/x"}]}, ["--model", "/mnt/models", *SIZES]),
+        ({"storageUri": "s3://a/b", "env": [{"name": "MODEL_DIR", "value": "/x"}]}, ["--model", "/x", *SIZES]),
+    ],
+)
+def test_a_shell_splits_the_words_of_kserves_runtime_with_workers(model: dict[str, Any], words: list[str]) -> None:
+    found, doubts = server_of(MULTINODE | model, workerSpec={"tensorParallelSize": 2})
+    named = [] if model.get("runtime", "") is not None else doubts
+    assert (found, doubts) == (words, named)
+
+
+def test_kserves_runtime_with_workers_that_runs_transformers_is_no_engine() -> None:
+    document = service(MULTINODE | {"args": ["--backend=huggingface"]}, workerSpec={})
+    assert read_manifest([document], "", []) == []
+
+
+@table(
+    ("model", "path"),
+    [
+        ({"storageUri": "hf://a/b", "args": ["--model_dir=/x"]}, "/x"),
+        ({"storageUri": "hf://a/b", "args": ["--model_dir", "/mnt/models/sub"]}, "/mnt/models/sub"),
+        ({"storageUri": "hf://a/b", "args": ["--model_dir=/mnt/models"]}, "/mnt/models"),
+        ({"args": ["--model_dir=/x"]}, "/x"),
+        ({"args": ["--model_dir=/x", "--model_id=a/b"]}, "a/b"),
+    ],
+)
+def test_the_folder_that_kserves_server_gets_is_the_models(model: dict[str, Any], path: str) -> None:
+    found = model_of(service({"modelFormat": {"name": "huggingface"}, "runtime": "kserve-huggingfaceserver", **model}))
+    assert found.words[:3] == ["vllm", "serve", path]
+
+
+@table(
+    ("model", "is_doubtful"),
+    [
+        ({"envFrom": [{"secretRef": {"name": "a"}}], "storageUri": "s3://a/b"}, True),
+        ({"envFrom": [{"secretRef": {"name": "a"}}]}, False),
+    ],
+)
+def test_hidden_variables_may_choose_the_model_of_kserves_runtime_with_workers(
+    model: dict[str, Any], *, is_doubtful: bool
+) -> None:
+    found = model_of(service(MULTINODE | model, workerSpec={}))
+    assert (HIDDEN in found.doubts) == is_doubtful
+
+
+@table(
+    ("model", "is_script"),
+    [
+        ({"env": [{"name": "TENSOR_PARALLEL_SIZE", "value": "2"}]}, True),
+        ({"envFrom": [{"secretRef": {"name": "a"}}]}, True),
+        ({}, False),
+        ({"env": [{"name": "TENSOR_PARALLEL_SIZE", "value": "2"}], "command": ["vllm", "serve", "a"]}, False),
+    ],
+)
+def test_kserves_runtime_with_workers_runs_its_script_without_them_if_it_gets_sizes(
+    model: dict[str, Any], *, is_script: bool
+) -> None:
+    assert (model_of(service(MULTINODE | model)).words[0] == "bash") == is_script
