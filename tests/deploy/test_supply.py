@@ -307,6 +307,7 @@ def test_a_known_vulnerability_fails_the_audit() -> None:
         assert re.search(rf"^{name} [\d.]+: PYSEC-0000-1, fixed in 99\.0$", output, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [404, 500])
 def test_a_source_that_cannot_answer_is_not_a_clean_audit(status: int) -> None:
     with osv(status, {}) as url:
@@ -315,6 +316,7 @@ def test_a_source_that_cannot_answer_is_not_a_clean_audit(status: int) -> None:
     assert output.startswith(f"{url} could not be queried: ")
 
 
+@pytest.mark.slow
 def test_an_unreachable_source_is_not_a_clean_audit() -> None:
     with osv(200, {}) as url:
         pass

@@ -7,6 +7,7 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from deployments import DENSE
 from tables import table
 
@@ -89,6 +90,7 @@ def with_wrong_values(document: Any) -> Iterator[Any]:
         parent[last] = before
 
 
+@pytest.mark.slow
 @table("path", FIXTURES, ids=lambda path: path.stem)
 def test_in_a_manifest(path: Path) -> None:
     documents = content(path)
