@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.manifests.dynamo_defaults import FRONTEND, MAIN, add_command
 from policy.intake.manifests.dynamo_fields import ALONE, COMPONENT, GRAPH, SERVICE
 from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
@@ -102,7 +103,9 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         if secret:
             draft.note(f"`envFromSecret` takes variables from {quoted(secret)}, which the manifest does not show")
         read_hooks(service, draft)
+        add_command(draft, service.get("componentType").text() or "")
         _finish(draft, service)
+    _read_sidecar(service)
     read_pod(pod)
 
 
@@ -116,8 +119,33 @@ def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
         read_shared_env(graph.get("env"), draft)
         draft.env.update(own)
         _merge(draft, container.get("env"), (graph.get("env"),), is_above=True)
+        _add_command(draft, component, container.get("name").value)
         _finish(draft, component)
     read_passing_containers(pod)
+
+
+def _add_command(draft: EngineDraft, component: ManifestNode, name: object) -> None:
+    """Add the command of a container of a component, if it is one that the operator completes.
+
+    With a container for Dynamo's runtime beside it, which is completed instead, the main one is as it is written.
+    """
+    if name is not None and name == (component.get("dynamoSidecar").value or MAIN):
+        add_command(draft, component.get("type").text() or "")
+    elif name is not None and name == component.get("frontendSidecar").value:
+        add_command(draft, FRONTEND)
+
+
+def _read_sidecar(service: ManifestNode) -> None:
+    """Read the frontend that the operator adds beside a service, if it starts vLLM."""
+    sidecar = service.get("frontendSidecar")
+    if not isinstance(sidecar.value, dict):
+        return
+    fields = {"image": sidecar.value.get("image"), "args": sidecar.value.get("args"), "env": sidecar.value.get("envs")}
+    draft = read_container(sidecar.with_value(fields), added=SET)
+    draft.has_hidden_variables = draft.has_hidden_variables or bool(sidecar.get("envFromSecret").value)
+    add_command(draft, FRONTEND)
+    if draft.starts_vllm():
+        draft.finish()
 
 
 def _own_variables(draft: EngineDraft) -> dict[str, str | None]:

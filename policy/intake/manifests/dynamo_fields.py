@@ -27,7 +27,7 @@ COMPONENT: Final = fields(
     compilationCache=fields("mountPath pvcName"),
     eppConfig=fields("config configMapRef"),
     experimental=fields(changing="checkpoint failover gpuMemoryService", grove=fields("forceScalingGroup")),
-    frontendSidecar=fields("envFromSecret envs image", changing="args"),
+    frontendSidecar=fields("args envFromSecret envs image"),
     modelRef=fields("name revision"),
     multinode=fields("nodeCount"),
     podTemplate=fields("metadata spec"),

@@ -232,7 +232,6 @@ def doubts(document: dict[str, Any]) -> list[str]:
             "podTemplate",
             "spec.components[0].roles[0]",
         ),
-        (dynamo({}, frontendSidecar={"image": "x", "args": ["y"]}), "args", "spec.services.w.frontendSidecar"),
         (predictor({}, storageContainerName="x"), "storageContainerName", "spec.predictor"),
     ],
 )
@@ -268,6 +267,7 @@ def test_an_unread_field_that_may_change_the_container_is_a_doubt(
         (dynamo_component(experimental=OTHER), "x", "spec.components[0].experimental"),
         (dynamo({}, sharedMemory=OTHER), "x", "spec.services.w.sharedMemory"),
         (dynamo({}, launcher="x"), "launcher", "spec.services.w"),
+        (dynamo({}, frontendSidecar={"image": "x", "command": ["y"]}), "command", "spec.services.w.frontendSidecar"),
         (dynamo({}, multinode={"nodeCount": 2, "launcher": "x"}), "launcher", "spec.services.w.multinode"),
         (dynamo({}, extraPodSpec={"mainContainer": CONTAINER, **OTHER}), "x", "spec.services.w.extraPodSpec"),
         (dynamo({"pvcs": [{"name": "a"}, OTHER]}), "x", "spec.pvcs[1]"),
@@ -350,6 +350,7 @@ def test_a_field_that_the_definition_does_not_have_is_a_doubt(document: dict[str
             failover=False,
         ),
         dynamo_component(experimental={}, checkpoint=[]),
+        dynamo({}, frontendSidecar={"image": "x", "args": ["y"]}),
         kubeai(resourceProfile="cpu:1", files=[], loadBalancing=OTHER),
         booster({"loraAdapters": []}, affinity=OTHER),
         serving({"replicas": 1}, plugins=[], recoveryPolicy="x"),
