@@ -46,6 +46,9 @@ VLLM_FLAGS: Final = {
     "--trust_remote_code": "--trust-remote-code",
 }
 """Those that set an option of vLLM. It takes no other name with underscores, nor dotted options."""
+OWN: Final = (OWN_FLAGS | OWN_SWITCHES | VLLM_FLAGS.keys()) - {"--model", "--config", "--max_log_len", "--task"}
+"""Those that its parser has with vLLM; the last two are there without it."""
+END: Final = "--"
 WITHOUT_EFFECT: Final = {
     "--model": "its own `--model_id` names the model",
     "--config": "it reads no file of options; write them as arguments",
@@ -76,13 +79,20 @@ class ServerWords(Struct, frozen=True):
 def server_words(words: Sequence[str], places: Sequence[str]) -> ServerWords:
     """Convert the server's arguments, which it parses by argparse alone, without what vLLM's own parser adds.
 
-    A word that no flag takes is ignored, as are unknown flags.
+    A word that no flag takes is ignored, as are unknown flags, and flags after `--`.
     """
     found = ServerWords([], [], {}, [])
-    waiting, room, is_known = "", 0, True
+    waiting, room, is_known, is_ended = "", 0, True, False
     for place, word in zip(places, words, strict=True):
         flag, equals, value = word.partition("=")
-        if not word.startswith("-") or NEGATIVE.fullmatch(word) is not None:
+        flag = _full(flag)
+        if word == END and not is_ended:
+            is_ended = True
+            if room:
+                found.words.append(word)
+                found.places.append(place)
+            continue
+        if is_ended or not word.startswith("-") or NEGATIVE.fullmatch(word) is not None:
             if waiting:
                 found.own[waiting] = place, word
             elif room or type(word) is Unknown:
@@ -113,6 +123,14 @@ def server_words(words: Sequence[str], places: Sequence[str]) -> ServerWords:
             is_known = bool(equals)
             found.notes.append(f"{place}: KServe's Hugging Face server ignores {quoted(flag)}, which it does not know")
     return found
+
+
+def _full(flag: str) -> str:
+    """The server's own flag that a flag abbreviates, if it is the only one and none of vLLM's; else as it is."""
+    if flag in OWN_FLAGS or flag in OWN or not flag[2:] or not flag.startswith(END) or _values_of(flag) is not None:
+        return flag
+    found = [name for name in OWN if name.startswith(flag)]
+    return found[0] if len(found) == 1 else flag
 
 
 def _values_of(flag: str) -> int | None:

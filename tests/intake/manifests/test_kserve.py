@@ -587,6 +587,8 @@ def test_kserves_server_ignores_flags_that_it_does_not_know() -> None:
         (["--return_token_type_ids", "--workers=2", "--task", "x", "--seed=1"], ["--seed=1"], []),
         (["--model", "a/b", "--config=c.yaml"], [], [0, 2]),
         (["--model_name", "--seed=1"], ["--seed=1"], []),
+        (["--max_l=9", "--trust_r", "--model_n", "x", "--return_p"], ["--max-model-len=9", "--trust-remote-code"], []),
+        (["--model_=9", "--return_t", "x", "--", "--seed=1"], [], [0, 2, 4]),
     ],
 )
 def test_kserves_server_takes_arguments_as_argparse_does(args: list[str], words: list[str], ignored: list[int]) -> None:
@@ -658,6 +660,7 @@ def test_a_runtime_whose_script_may_start_kserves_server_is_a_problem() -> None:
         (["--model_id=a/b", "--backend", "vllm"], True),
         (["--model_id=a/b", "--backend=huggingface"], False),
         (["--model_id=a/b", "--backend", "huggingface"], False),
+        (["--model_i=a/b", "--back", "huggingface"], False),
     ],
 )
 def test_kserves_server_in_a_pod_is_not_overlooked(args: list[str], *, is_problem: bool) -> None:
@@ -1003,6 +1006,8 @@ def test_kserves_runtime_with_workers_that_runs_transformers_is_no_engine() -> N
         ({"storageUri": "hf://a/b", "args": ["--model_dir=/mnt/models"]}, "/mnt/models"),
         ({"args": ["--model_dir=/x"]}, "/x"),
         ({"args": ["--model_dir=/x", "--model_id=a/b"]}, "a/b"),
+        ({"args": ["--model_i=a/b"]}, "a/b"),
+        ({"args": ["--model_d", "/x"]}, "/x"),
     ],
 )
 def test_the_folder_that_kserves_server_gets_is_the_models(model: dict[str, Any], path: str) -> None:
