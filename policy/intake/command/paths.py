@@ -20,6 +20,7 @@ LINKS: Final = {
     "/usr/local/man": "/usr/local/share/man",
 }
 """The folders that are links in images of vLLM, with those to which they lead."""
+LINK_STARTS: Final = tuple(LINKS)
 MAX_LINK: Final = 3
 """The most folders in the path of such a link."""
 VOLATILE: Final = ("/proc/", "/dev/fd")
@@ -35,6 +36,11 @@ def from_root(path: str) -> str:
     return path if found is None else path[found.end() :] or "/"
 
 
+def from_slash(path: str) -> str:
+    """An absolute path without `.`, `..` and a link to the root at its beginning; a relative one is from the root."""
+    return from_root(normpath("/" + path.lstrip("/")))
+
+
 def joined(folder: str, path: str) -> str:
     """A path in a folder without `.` and `..`; one that is long even then stays in no folder."""
     if len(path) > MAX_PATH:
@@ -48,22 +54,23 @@ def joined(folder: str, path: str) -> str:
 
 
 def resolved(path: str) -> str | None:
-    """An absolute path without `.` and `..`; None if it is not known.
+    """An absolute path without `.`, `..` and links of the images; None if it is not known.
 
     From a folder that is a link, `..` leads to the folder above where the link leads, as for the system. A shell's `cd`
     leads to the one above the link, if the shell entered the link itself.
     """
     if "/.." not in path:
-        return normpath(path)
+        path = normpath(path)
+        if not path.startswith(LINK_STARTS):
+            return path
     folder: list[str] = []
     for part in path.split("/"):
         if part == "..":
-            above = "/" + "/".join(folder[: MAX_LINK + 1])
-            if above.startswith(VOLATILE):
+            if "/".join(["", *folder[: MAX_LINK + 1]]).startswith(VOLATILE):
                 return None
-            if above in LINKS:
-                folder = LINKS[above].split("/")[1:]
             del folder[-1:]
         elif part not in {"", "."}:
             folder.append(part)
+            if len(folder) <= MAX_LINK and (target := LINKS.get("/".join(["", *folder]))) is not None:
+                folder = target.split("/")[1:]
     return "/" + "/".join(folder)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from posixpath import basename, dirname, isabs, join, normpath
+from posixpath import basename, dirname, isabs, join
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.code_variables import LOCATIONS, assigned
-from policy.intake.command.paths import ANYWHERE, from_root, resolved
+from policy.intake.command.paths import ANYWHERE, LINK_STARTS, from_slash, resolved
 from policy.intake.command.programs import PYTHON
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
@@ -42,8 +42,6 @@ DRIVERS: Final = re.compile(
     r"(?:/|$)"
 )
 """Matches a path in a folder of the libraries of devices and networks, which a driver or a cloud's plug-in mounts."""
-LINKS: Final = re.compile(r"/(?:s?bin|lib(?:32|64|x32)?)(?=/|$)")
-"""Matches a folder that is a link to the one in `/usr`, in the images of all distributions that vLLM's come from."""
 PROGRAM: Final = re.compile(r"(?:vllm|python|pypy)[\w.-]{0,64}", re.ASCII)
 PACKAGE_FOLDERS: Final = re.compile(
     r"/(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]*(?:zip)?)(?:/|$)|/(?:(?:site|user)customize\.py|pyvenv\.cfg)$"
@@ -76,16 +74,20 @@ def known_folder(path: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """The absolute path of a mount; Kubernetes resolves a relative one against the root."""
-    path = "/" + path.lstrip("/")
-    return from_root(resolved(path) or normpath(path))
+    """The absolute path of a mount through links of the images; Kubernetes takes a relative one from the root."""
+    path = "/" + path.lstrip("/") if "/.." in path else from_slash(path)
+    return resolved(path) or from_slash(path)
 
 
 class Mounts:
     """The mount points of a container."""
 
     def __init__(self, paths: Iterable[str] = (), empty: Iterable[str] = ()) -> None:
+        paths = [*paths]
         self._count = Counter(map(absolute, paths))
+        written = map(from_slash, paths)
+        self._written = {absolute(path): path for path in written if path.startswith(LINK_STARTS)}
+        """The mount points through links, as they are written."""
         count = Counter(map(absolute, empty))
         self._empty = frozenset(path for path in count if count[path] == self._count[path])
         """The mount points whose volumes are all empty at the start, and have no packages."""
@@ -111,6 +113,7 @@ class Mounts:
         """The mount points of several containers: one that several have counts as often as in one of them."""
         union = Mounts()
         for part in parts:
+            union._written |= part._written  # noqa: SLF001  # of the same class
             for path, count in part._count.items():  # noqa: SLF001  # of the same class
                 union._count[path] = max(union._count[path], count)
         filled = {path for part in parts for path in part._count.keys() - part._empty}  # noqa: SLF001  # of the same class
@@ -163,7 +166,7 @@ class Mounts:
         """The vLLM that may run from a volume, if any; ``folder`` is the working folder, empty for the image's own."""
         replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env)
         if replaced is not None:
-            shown = replaced[1:] if replaced[1:2] in {"~", "$"} else replaced
+            shown = replaced[1:] if replaced[1:2] in {"~", "$"} else self._written.get(replaced, replaced)
             return Installation(None, f"the mount at {quoted(shown)} may make another vLLM run")
         if self.hidden:
             return Installation(None, f"the volumes of {quoted(self.hidden)} are not shown and may have another vLLM")
@@ -243,8 +246,6 @@ def _ancestry(path: str) -> Iterator[str | None]:
 
 def _has_programs(mount: str) -> bool:
     """Whether a mount hides programs or libraries of an image."""
-    if LINKS.match(mount) is not None:
-        mount = f"/usr{mount}"
     below = mount.rstrip("/") + "/"
     if PACKAGE_FOLDERS.search(mount) is not None or any(f"{folder}/".startswith(below) for folder in VLLM_FOLDERS):
         return True

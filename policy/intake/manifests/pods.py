@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
+from policy.intake.command.paths import from_slash
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests.downward import downward_value, pod_template
@@ -22,7 +23,7 @@ from policy.intake.manifests.hardware import container_signs, pod_signs
 from policy.intake.manifests.hooks import FIELDS as HOOKS
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
-from policy.intake.manifests.mounts import Mounts, absolute, mount_paths
+from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.messages import quoted
 from policy.pointer import is_within
 
@@ -263,9 +264,9 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}
         sub_path = mount.get("subPath").text()
         if sub_path is None:
-            named = {absolute(f"{path}/{file}"): text for file, text in files.items()}
+            named = {from_slash(f"{path}/{file}"): text for file, text in files.items()}
         else:
-            named = {absolute(path): files[sub_path]} if sub_path in files else {}
+            named = {from_slash(path): files[sub_path]} if sub_path in files else {}
         draft.files.update({file: text for file, text in named.items() if not draft.mounts.hides(file, path)})
 
 

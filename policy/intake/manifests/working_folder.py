@@ -5,10 +5,10 @@ Not here: which folders a command changes to (`script_servers`).
 
 from __future__ import annotations
 
-from posixpath import isabs, join, normpath
+from posixpath import isabs, join
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.paths import ANYWHERE, IN_HOME, VOLATILE, resolved
+from policy.intake.command.paths import ANYWHERE, IN_HOME, VOLATILE, from_slash, resolved
 from policy.intake.command.words import Perhaps, Unknown
 from policy.intake.manifests.mounts import absolute
 
@@ -43,7 +43,7 @@ def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequ
         if len(left) > MAX_LEFT:
             return ANYWHERE
     stays = any(_may_have_model(each, mounts, words) for each in left)
-    return ANYWHERE if stays else folder
+    return ANYWHERE if stays else absolute(folder) if isabs(folder) else folder
 
 
 def _changed(folder: str, path: str) -> str:
@@ -56,10 +56,9 @@ def _changed(folder: str, path: str) -> str:
     joined = join(folder, path)
     if not isabs(joined):
         return joined
-    if resolved(joined) != normpath(joined):  # which of them, only the program knows that changed to it
-        return ANYWHERE
-    joined = absolute(joined)
-    return ANYWHERE if joined.startswith(VOLATILE) else joined
+    found = from_slash(joined)
+    is_left = "/.." in joined and resolved(joined) != resolved(found)  # only the program knows where this leads
+    return ANYWHERE if is_left or found.startswith(VOLATILE) else found
 
 
 def _may_have_model(folder: str, mounts: Mounts, words: Sequence[str]) -> bool:
@@ -68,7 +67,7 @@ def _may_have_model(folder: str, mounts: Mounts, words: Sequence[str]) -> bool:
         return bool(mounts.filled(folder))
     if not isabs(folder):
         return False
-    above = f"{folder.rstrip('/')}/"
+    above = f"{absolute(folder).rstrip('/')}/"
     owners = {word.partition("/")[0] for word in words}
     return any(
         above.startswith(f"{path.rstrip('/')}/")

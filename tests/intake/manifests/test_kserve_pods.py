@@ -10,6 +10,7 @@ from tables import table
 
 from policy.intake.manifests.kserve_metadata import CHANGES
 from policy.intake.manifests.kserve_pods import MOUNTED
+from policy.intake.manifests.mounts import absolute
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -300,7 +301,7 @@ def test_a_downloader_that_is_merged_with_kserves_may_only_change_how_it_runs(
 )
 def test_a_volume_of_kserves_configurations_with_files_is_a_mount(name: str, fields: Any, *, is_filled: bool) -> None:
     (found,) = engines(llm(template=template(**fields(name))))
-    assert found.mounts == (("/mnt/models",) if not is_filled else (MOUNTED[name], "/mnt/models"))
+    assert found.mounts == (("/mnt/models",) if not is_filled else (absolute(MOUNTED[name]), "/mnt/models"))
 
 
 def test_packages_in_the_home_of_a_service_may_be_another_vllm() -> None:

@@ -681,6 +681,23 @@ def test_a_link_is_left_where_it_leads(
     assert [each for each in found if "instead of that model" in each] == (folder_warning("/mnt/x") if is_there else [])
 
 
+@pytest.mark.parametrize(
+    ("mount", "own", "command"),
+    [
+        ("/usr/sbin/m", "/sbin/m", SERVED),
+        ("/sbin/m", "/usr/sbin/m", SERVED),
+        ("/lib64/m/Qwen", "/usr/lib64/m", SERVED),
+        ("/usr/lib/m", "/", ["sh", "-c", f"cd /lib && cd m && vllm serve {MODEL}"]),
+        ("/run/m", "/", ["env", "-C", "/var/run/m", *SERVED]),
+    ],
+)
+def test_a_mount_and_a_working_folder_are_the_same_through_links(
+    ask: Asking, mount: str, own: str, command: list[str]
+) -> None:
+    (found,) = model_warnings(ask, pod(mount, command=command, workingDir=own))
+    assert found.endswith(f"may make the folder `{MODEL}`, and vLLM loads it instead of that model")
+
+
 @pytest.mark.parametrize("mount", ["/usr/data", "/bin/../data", "/lib/../data", "/usr/data/bin/vllm"])
 def test_a_program_is_where_its_path_leads_through_links(ask: Asking, mount: str) -> None:
     found = warnings(ask, pod(mount, command=["/bin/../data/bin/vllm", "serve", "dense"]))
