@@ -244,6 +244,7 @@ SCHEDULES: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]
     (EAGLE, V1, {"0.25.0": (STATED, ("PIECEWISE", HERE)), "0.33.0": (STATED, ("PIECEWISE", HERE))}),
     ([*EAGLE, "-cc.cudagraph_mode=NONE"], V1, {"0.33.0": (STATED, ("NONE", "args[4]"))}),
     ([*EAGLE, "-dp", "2"], {}, {"0.25.1": (STATED, DEFAULT_GRAPH), "0.26.0": ((None, "args[4]"), DEFAULT_GRAPH)}),
+    (EAGLE, {"VLLM_DP_SIZE": "2"}, {"0.26.0": ((None, "env.VLLM_DP_SIZE"), DEFAULT_GRAPH)}),
     (drafts(method="suffix"), V1, {"0.32.0": (STATED, ("PIECEWISE", HERE)), "0.33.0": ((None, HERE), DEFAULT_GRAPH)}),
     (drafts(method="ngram"), V1, {"0.33.0": (STATED, ("PIECEWISE", HERE))}),
 ]

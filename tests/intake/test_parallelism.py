@@ -39,6 +39,27 @@ def test_the_executor_follows_from_the_sizes_unless_it_is_named(
     assert ask.fact(BACKEND, [*DENSE, *args]) == expected
 
 
+@table(
+    ("args", "value", "expected"),
+    [
+        ([], "2", ((2, "env.VLLM_DP_SIZE"), ("mp", "env.VLLM_DP_SIZE"))),
+        (["-dp", "1"], " +4 ", ((4, "env.VLLM_DP_SIZE"), ("mp", "env.VLLM_DP_SIZE"))),
+        (["-dp", "1", "-tp", "2"], "4", ((4, "env.VLLM_DP_SIZE"), ("mp", "args[4]"))),
+        (["-dp", "3"], "2", ((3, "args[2]"), ("mp", "args[2]"))),
+        (["-dp", "3"], "1", ((3, "args[2]"), ("mp", "args[2]"))),
+        ([], "1", ((1, "default"), ("uni", "default"))),
+        ([], "two", ((1, "default"), ("uni", "default"))),
+    ],
+)
+def test_the_variable_states_the_ranks_unless_the_option_does(
+    ask: Asking, args: list[str], value: str, expected: tuple[tuple[int, str], tuple[str, str]]
+) -> None:
+    """As ``ParallelConfig`` reads it in all releases."""
+    env = {"VLLM_DP_SIZE": value}
+    found = [ask.fact(fact, [*DENSE, *args], env=env) for fact in ("parallel_config.data_parallel_size", BACKEND)]
+    assert tuple(found) == expected
+
+
 ON_CPU: list[tuple[str, list[str], dict[str, str], tuple[str, str]]] = [
     ("0.22.0", [], {}, ("mp", "environment.platform")),
     ("0.33.0", [], {}, ("mp", "environment.platform")),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.intake.derive.parallelism import PLATFORM, data_parallel_size
+from policy.intake.derive.parallelism import PLATFORM, RANKS
 from policy.intake.model.registry import is_moe
 from policy.intake.provenance import DEFAULT
 
@@ -140,7 +140,7 @@ def derive_compilation(
         compilation.mode, compilation.mode_from = ("VLLM_COMPILE" if level else "NONE"), by_level
     if compilation.graph is None:
         compilation.graph, compilation.graph_from = GRAPHS_BY_LEVEL[level], by_level
-    _schedule_drafts(derived, compilation, options, series, runs_on_v2)
+    _schedule_drafts(derived, compilation, series, runs_on_v2)
     compilation.fit_graph(series)
     if compilation.sp:
         _parallelise_sequences(compilation, target, options, platform)
@@ -171,7 +171,7 @@ def split_graph(
         compilation.set_graph("FULL", compilation.sp_from)
     if (
         options.values.get("all2all_backend") == HIGH_THROUGHPUT
-        and data_parallel_size(options) > 1
+        and derived.facts[RANKS][0] > 1
         and is_moe(target.configuration)
     ):
         compilation.set_graph("NONE", options.place("all2all_backend"))
@@ -200,7 +200,6 @@ def _set_breakable(
 def _schedule_drafts(
     derived: Provenance,
     compilation: Compilation,
-    options: ParsedOptions,
     series: tuple[int, int],
     runs_on_v2: Callable[[], bool],
 ) -> None:
@@ -208,8 +207,8 @@ def _schedule_drafts(
     facts = derived.facts
     if facts[SCHEDULE][0] is None:
         return
-    if series >= (0, 26) and data_parallel_size(options) > 1:
-        derived.facts[SCHEDULE] = None, options.place("data_parallel_size")
+    if series >= (0, 26) and facts[RANKS][0] > 1:
+        derived.facts[SCHEDULE] = None, facts[RANKS][1]
     elif series >= (0, 33) and facts["speculative_config.method"][0] not in DYNAMIC_ON_V1 and not runs_on_v2():
         derived.facts[SCHEDULE] = None, derived.facts["speculative_config.method"][1]
     elif series >= (0, 24) and compilation.graph in FULL_GRAPHS and (series < (0, 25) or not runs_on_v2()):

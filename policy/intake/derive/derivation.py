@@ -81,6 +81,7 @@ VARIABLES: Final = (
     "VLLM_USE_SIMPLE_KV_OFFLOAD",
     "VLLM_XPU_ENABLE_XPU_GRAPH",
     "VLLM_ENABLE_V1_MULTIPROCESSING",
+    "VLLM_DP_SIZE",
     TARGET_DEVICE,
 )
 """The variables of vLLM from which facts are derived; the first is a fact itself, the last is read from 0.28 on."""
@@ -112,7 +113,7 @@ def derive(
         facts[VARIABLE_FACT] = env[VARIABLE], VARIABLE_FACT
     derive_model(derived, target, options, env, series)
     _derive_stated(derived, target, options, series)
-    derive_parallel(derived, options)
+    derive_parallel(derived, options, env)
     if speculation is not None:
         derive_speculation(derived, speculation, target, draft_config, tables)
     derive_cache(derived, target, options, tables)

@@ -5,6 +5,7 @@ Follows ``ParallelConfig.__post_init__``, 0.20 to 0.33.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -15,19 +16,22 @@ if TYPE_CHECKING:
 
 BACKEND: Final = "parallel_config.distributed_executor_backend"
 RANKS: Final = "parallel_config.data_parallel_size"
-WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "data_parallel_size")
+WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
 PLATFORM: Final = "environment.platform"
 MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
+RANKS_VARIABLE: Final = "VLLM_DP_SIZE"
+RANKS_TEXT: Final = re.compile(r"\+?0*[1-9][0-9]{0,8}", re.ASCII)
+"""Matches a number of ranks in the variable."""
 
 
-def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
+def derive_parallel(derived: Provenance, options: ParsedOptions, env: Mapping[str, str]) -> None:
     """Set the facts of the executor and of data parallelism; the other sizes are set by their options."""
-    ranks = data_parallel_size(options)
+    ranks, place = _data_parallel_size(options, env)
     if ranks > 1:
-        derived.facts[RANKS] = ranks, options.place("data_parallel_size")
+        derived.facts[RANKS] = ranks, place
     backend = options.values.get("distributed_executor_backend")
     stated = None if backend is None else (backend, options.place("distributed_executor_backend"))
-    derived.facts[BACKEND] = stated or _backend(options)
+    derived.facts[BACKEND] = stated or _backend(options, derived.facts[RANKS])
 
 
 def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int, int]) -> None:
@@ -38,16 +42,20 @@ def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int
         derived.facts[BACKEND] = "mp", PLATFORM
 
 
-def data_parallel_size(options: ParsedOptions) -> int:
-    """The number of data-parallel ranks."""
+def _data_parallel_size(options: ParsedOptions, env: Mapping[str, str]) -> tuple[int, str]:
+    """The number of data-parallel ranks, and what states it: the variable if the option states only one."""
     size = options.values.get("data_parallel_size", 1)
-    return size if isinstance(size, int) else 1
+    if (isinstance(size, int) and size > 1) or options.values.get("data_parallel_size_local") == 0:
+        return size if isinstance(size, int) else 1, options.place("data_parallel_size")
+    text = env.get(RANKS_VARIABLE, "").strip()
+    return int(text) if RANKS_TEXT.fullmatch(text) else 1, f"env.{RANKS_VARIABLE}"
 
 
-def _backend(options: ParsedOptions) -> tuple[str, str]:
+def _backend(options: ParsedOptions, ranks: tuple[int, str]) -> tuple[str, str]:
     """The default executor: ``uni`` for one device, ``ray`` if data parallelism runs on it, else ``mp``."""
-    for name in WORLD:
-        if options.values.get(name, 1) != 1:
+    sizes = ((options.values.get(name, 1), options.place(name)) for name in WORLD)
+    for size, place in (*sizes, ranks):
+        if size != 1:
             by_ray = options.values.get("data_parallel_backend") == "ray"
-            return ("ray", options.place("data_parallel_backend")) if by_ray else ("mp", options.place(name))
+            return ("ray", options.place("data_parallel_backend")) if by_ray else ("mp", place)
     return "uni", "default"
