@@ -1,8 +1,8 @@
 """The fields of an object of a controller, a chart or a tool: which are known, and which change a container.
 
-A controller has a definition of its objects, whose fields are all listed: any other one is of a release that is not
-known. The values of a chart and the file of a tool may have fields of the user's own, so that only those count whose
-names speak of what changes a container (``CHANGING``).
+A controller has a definition of its objects, and a chart templates that read its values, whose fields are all listed:
+any other one is of a release that is not known. The file of a tool may have fields of the user's own, so that only
+those count whose names speak of what changes a container (``CHANGING``).
 """
 
 from __future__ import annotations

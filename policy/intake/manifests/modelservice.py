@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.manifests.chart_fields import LLM_D_CONTAINER, LLM_D_ROLE, LLM_D_VALUES
 from policy.intake.manifests.hardware import profile_signs
 from policy.intake.manifests.pods import read_container, read_shared_env
-from policy.intake.manifests.tool_fields import LLM_D_CONTAINER, LLM_D_ROLE
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import listed, nearest, quoted
 
@@ -46,7 +46,7 @@ def read_values(document: ManifestNode) -> None:
     for name in ROLES:
         role = document.get(name)
         if role.get("create").flag(default=True):
-            with unread_fields((LLM_D_ROLE, role)):
+            with unread_fields((LLM_D_VALUES, document), (LLM_D_ROLE, role)):
                 for container in role.get("containers").items():
                     with unread_fields((LLM_D_CONTAINER, container)):
                         _read_container(container, role, document)

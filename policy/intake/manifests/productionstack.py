@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.manifests.chart_fields import STACK_ENGINE, STACK_ENGINES
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import affinity_signs, gpu_sign, runtime_signs
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env, read_shared_env
-from policy.intake.manifests.tool_fields import STACK_ENGINE, STACK_ENGINES
 from policy.intake.manifests.unread_fields import unread_fields
 
 if TYPE_CHECKING:

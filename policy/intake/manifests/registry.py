@@ -41,6 +41,7 @@ from policy.intake.manifests import (
     unknown_kinds,
     values,
     vllmruntime,
+    workload_fields,
     workloads,
 )
 from policy.intake.manifests.kserve_pods import component_doubt
@@ -128,6 +129,10 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     (AIBRIX, "PodSet"): workloads.read_pod_set,
 }
 TABLES: Final[dict[tuple[str, str], FieldTable]] = {
+    ("argoproj.io", "Rollout"): workload_fields.ROLLOUT,
+    ("jobset.x-k8s.io", "JobSet"): workload_fields.JOB_SET,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): workload_fields.LEADER_WORKER_SET,
+    ("disaggregatedset.x-k8s.io", "DisaggregatedSet"): workload_fields.DISAGGREGATED_SET,
     (AIBRIX, "StormService"): controller_fields.AIBRIX_SERVICE,
     (AIBRIX, "RoleSet"): controller_fields.AIBRIX_ROLE_SET,
     (AIBRIX, "PodSet"): controller_fields.AIBRIX_POD_SET,

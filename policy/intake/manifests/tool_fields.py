@@ -1,4 +1,4 @@
-"""The fields of charts' values and of tools' files that are read or change no container.
+"""The fields of tools' files that are read or change no container.
 
 They may have other fields, of the user's own or of another program. Those count whose names speak of what changes a
 container, so that only such names are here.
@@ -10,16 +10,6 @@ from typing import Final
 
 from policy.intake.manifests.field_tables import open_fields
 
-STACK_ENGINES: Final = open_fields("configs env extraPorts")
-STACK_ENGINE: Final = open_fields(
-    "chatTemplateConfigMap enableLoRA env envFromSecret extraPorts extraVolumeMounts extraVolumes imagePullPolicy "
-    "imagePullSecret initContainer lmcacheConfig pvcAccessMode pvcAnnotations pvcLabels pvcMatchLabels pvcStorage "
-    "storageClass vllmConfig"
-)
-LLM_D_ROLE: Final = open_fields("dnsConfig extraConfig imagePullSecrets initContainers volumes")
-LLM_D_CONTAINER: Final = open_fields(
-    "args command env envFrom image imagePullPolicy modelCommand mountModelVolume volumeDevices volumeMounts"
-)
 BENCHMARK_ROLE: Final = open_fields(
     "args command dnsConfig env envFrom ephemeralStorage extraEnvVars image imagePullPolicy imagePullSecrets "
     "initContainers volumeDevices volumeMounts volumes"
