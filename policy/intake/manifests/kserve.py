@@ -16,6 +16,7 @@ from posixpath import commonpath
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
+from policy.intake.command.paths import from_slash
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.engine_doubts import doubted
@@ -38,7 +39,6 @@ from policy.intake.manifests.kserve_runtimes import (
     runtime_of,
     wanted_runtime,
 )
-from policy.intake.manifests.mounts import absolute
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
@@ -253,7 +253,7 @@ def _storage_mounts(component: ManifestNode) -> list[str]:
     claims: list[str] = [MODEL_PATH] if _has_storage_variable(component.value) else []
     others: list[str] = []
     for item in component.get("storageUris").items():
-        path = absolute(item.get("mountPath").text() or MODEL_PATH)
+        path = from_slash(item.get("mountPath").text() or MODEL_PATH)
         (claims if (item.get("uri").text() or "").startswith(CLAIM) else others).append(path)
     return [*claims, *dict.fromkeys([*others, *([commonpath(others)] if others else [])])]
 

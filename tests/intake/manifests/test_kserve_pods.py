@@ -228,6 +228,7 @@ def test_other_volumes_and_containers_are_no_doubt(fields: dict[str, Any], kind:
         service(containers=writer("kserve-container", readOnly=True)),
         service(workerSpec={"containers": [SERVER], "volumes": volume(**CLAIM)}),
         service(storageUris=[{"uri": "hf://org/m"}], volumes=volume("mnt-models", **CLAIM)),
+        service(storageUris=[{"uri": "s3://a", "mountPath": "/lib/m"}], volumes=volume("lib-m", **CLAIM)),
         service(
             storageUris=[{"uri": "s3://a", "mountPath": "/mnt/a/x"}, {"uri": "s3://b", "mountPath": "/mnt/a/y"}],
             volumes=volume("mnt-a", **CLAIM),
