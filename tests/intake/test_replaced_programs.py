@@ -468,6 +468,8 @@ UNKNOWN_NAMES = [
     *("echo x | tee $(pwd)/Qwen/Qwen3-8B/config.json", "ln -s x $PWD/Qwen/Qwen3-8B", "ln -s /tmp/z $PWD/Qwen"),
     *("cd Qwen; echo x > $OLDPWD/Qwen/Qwen3-8B/config.json; cd ..", "echo x > $HOME/../$PWD/Qwen/Qwen3-8B/config.json"),
     *("cp x /proc/42/cwd/Qwen/Qwen3-8B/config.json", "cp x /proc/self/cwd/Qwen/Qwen3-8B/config.json"),
+    *(f"echo x > /proc/{link}/Qwen/Qwen3-8B/config.json" for link in ("self/cwd", "1/cwd", "1/task/1/cwd")),
+    "cd /dev/shm; echo x > /dev/shm/Qwen/Qwen3-8B/config.json",
     *("echo x > Qwen/$F", "echo x > Qwen/Qwen3-8B/$F.json", "echo x > ./Qwen/Qwen3-$N/config.json"),
     *("sed -i s/a/b/ $X/config.json", "cp -r /x $DIR", "ln -sfn /x $DIR/Qwen3-8B"),
 ]
@@ -507,6 +509,12 @@ def test_a_program_that_reads_counts_with_what_it_may_write(command: str) -> Non
         *("sort -u Qwen/Qwen3-8B/x", "sort -k2 -t, Qwen/Qwen3-8B/x", "uniq -c Qwen/Qwen3-8B/x", "xxd Qwen/Qwen3-8B/x"),
         *("sed -n '1,3p' Qwen/Qwen3-8B/x", "sed 's/we/wo/g' Qwen/Qwen3-8B/x", "awk -F: '{print $1}' Qwen/Qwen3-8B/x"),
         *("echo x > $X/a.yaml", "echo x > Qwen2/$F", "sed -f x /tmp/y"),
+        *(
+            "echo x > /proc/1/fd/1",
+            "echo x >> /proc/self/fd/2",
+            "echo x > /dev/stderr",
+            "echo 1 > /proc/self/oom_score_adj",
+        ),
         *("sed -E 's|a|w|;s/e/f/g' Qwen/Qwen3-8B/x", "sed -e '/when/d' Qwen/Qwen3-8B/x", "nvidia-smi -L"),
         *("nvidia-smi --query-gpu=name --format=csv", "tail -f Qwen/Qwen3-8B/x", "sort -n -r Qwen/Qwen3-8B/x"),
     ],

@@ -10,6 +10,11 @@ MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
 ROOT: Final = re.compile(r"(?:/proc/(?:self|thread-self|[0-9]{1,9})(?:/task/[0-9]{1,9})?/root)++(?=/|\Z)")
 """Matches the beginning of a path that is a link of a process to the root."""
+DEVICES: Final = re.compile(
+    r"/(?:dev/(?!shm/)|proc/(?!(?:self|thread-self|[0-9]{1,9})(?:/task/[0-9]{1,9})?/(?:root|cwd)(?![\w.-])))(?!.*/\.\.)",
+    re.DOTALL,
+)
+"""Matches a path below `/dev` or `/proc` that leads to no file of a folder elsewhere."""
 IN_HOME: Final = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/(?!\.\.(?:/|\Z))[^/$`*?\[{]*+)*+")
 """Matches a path in the home of the one who runs a command, of which only the home is not known."""
 LINKS: Final = {
@@ -28,6 +33,11 @@ VOLATILE: Final = ("/proc/", "/dev/fd")
 
 ANYWHERE: Final = "\0"
 """Stands for a working folder that may be any."""
+
+
+def is_device(path: str) -> bool:
+    """Whether a path is that of a device, or of a state of the system or of a process, and no file of a folder."""
+    return path.startswith(("/dev/", "/proc/")) and DEVICES.match(path) is not None
 
 
 def from_root(path: str) -> str:

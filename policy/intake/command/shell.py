@@ -21,6 +21,7 @@ from policy.intake.command.here_documents import HereDocuments, with_here_docume
 from policy.intake.command.installation import may_install
 from policy.intake.command.known_status import TESTS
 from policy.intake.command.parameter_expansion import ParameterExpansion
+from policy.intake.command.paths import is_device
 from policy.intake.command.positional_parameters import PositionalParameters
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.replaced_program import names_changed_files
@@ -487,10 +488,11 @@ class _ShellReader:
         file = self.read_file_name()
         if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
             self.script.add([operator, file], self.variables.share_environment())
-        if ">" in operator and not file.startswith(("/dev/", "/proc/")):
+        is_file = not is_device(file)
+        if ">" in operator and is_file:
             self.budget.add_word()
             self.outputs.append(file)
-        self.writes = self.writes or (is_output and not file.startswith(("/dev/", "/proc/")))
+        self.writes = self.writes or (is_output and is_file)
 
     def read_here_document(self, operator: str, end: int) -> None:
         """Read the delimiter of a here-document and its text, which the current command gets."""
