@@ -236,6 +236,10 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "possible folders of models": lambda size: "cp -r " + repeated("/x/* ", size) + "$X/b; vllm serve a/b",
     "commands of sed": lambda size: "sed 's/we/a/" + repeated("gs/we/a/", size) + "' /x; vllm serve a/b",
     "options of sort": lambda size: "sort " + repeated("-u -k1 ", size) + "/x; vllm serve a/b",
+    "programs that are not known": lambda size: "flock /l " + repeated("A serve ", size) + "$A serve",
+    "parts before a command": lambda size: "flock /l '" + repeated("$a) serves ", size) + "'",
+    "programs renamed": lambda size: repeated("cp $A x;x serve;", size),
+    "references by name": lambda size: "".join(numbered("declare -n A{0}=B{0};A{0}=C{0};", size)) + "$A1 serve",
     "models named": lambda size: "touch /a/b; vllm serve /a " + repeated("--x=1 /a ", size),
     "folders of models": lambda size: "cp -r " + "".join(numbered("a/m{} ", size)) + "; vllm serve m",
     "vllm and blanks": lambda size: "vllm serve m" + " " * size,
@@ -715,6 +719,29 @@ MANIFESTS: Final[dict[str, Family]] = {
                     lifecycle={name: {"exec": {"command": ["env", "A=b", "x"]}} for name in ("preStop", "postStart")},
                 )
                 for n in range(size // 1800)
+            )
+        )
+    ),
+    "probes of many variables": lambda size: manifest(
+        pod(
+            *(
+                engine(
+                    env=[{"name": f"A{m}", "value": "$(A0)vllm"} for m in range(20)],
+                    **{
+                        name: {"exec": {"command": ["sh", "-c", "$(A1)$(A2) $X serve;" * 9]}}
+                        for name in ("startupProbe", "livenessProbe", "readinessProbe")
+                    },
+                )
+                for n in range(size // 1800)
+            )
+        )
+    ),
+    "references in one probe": lambda size: manifest(
+        pod(
+            engine(
+                command=["sleep", "1"],
+                env=[{"name": "A", "value": "v" * (size // 4)}],
+                startupProbe={"exec": {"command": ["$(A)"] * (size // 20)}},
             )
         )
     ),

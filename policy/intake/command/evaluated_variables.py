@@ -7,10 +7,11 @@ so may start vLLM if a variable has the server's command. Not here: what a shell
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import SHORTEST_SERVER
-from policy.intake.command.known_programs import BUILTINS, TOOLS
+from policy.intake.command.known_programs import BUILTINS, READ, TOOLS
 from policy.intake.command.programs import (
     PROGRAMS,
     PYTHON,
@@ -49,6 +50,7 @@ ENVIRONMENT: Final = re.compile(r"environ|getenv|webbrowser|__import__|import_mo
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 REFERENCE: Final = re.compile(r"\$(?:\{[#!]?)?+([A-Za-z_][A-Za-z0-9_]*+)\}?+")
 INDIRECT: Final = "${!"
+QUOTED: Final = "'\""
 MAX_NAMED: Final = 64
 """With more variables that have the server's command, any other program counts as one that may run it."""
 
@@ -115,6 +117,28 @@ def evaluated_variable(
         return None
     why = f"the variable `{found}` has a command of vLLM's server, and {quoted(program)} may run it"
     return UnreadableCommand(why, places[at], names_vllm=True)
+
+
+def passed_server(words: Sequence[str], places: Sequence[str], at: int) -> UnreadableCommand | None:
+    """Why another program may start a server whose name is not known: `flock FILE $(echo $P) serve MODEL`.
+
+    None if `serve` comes after no such word of its arguments, if the program starts no other one, or if its script has
+    been read.
+    """
+    text = " ".join(words[at + 1 :])
+    if "serve" not in text or (program := words[at].rpartition("/")[2]) in QUIET or program in READ:
+        return None
+    parts = (part.strip(QUOTED) for part in text.split())
+    name = next((name for name, part in pairwise(parts) if part == "serve" and _may_be_any(name)), None)
+    if name is None:
+        return None
+    why = f"{quoted(words[at])} may run {quoted(name)} with `serve`, and its value is not known"
+    return UnreadableCommand(why, places[at])
+
+
+def _may_be_any(part: str) -> bool:
+    """Whether a part of a text ends with a value that is not known."""
+    return "$" in part or part.endswith((")", "`", "}"))
 
 
 def _evaluated(

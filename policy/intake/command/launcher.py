@@ -7,6 +7,7 @@ arguments as vLLM does, and `shell` parses scripts as a shell does.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from policy.intake.command.evaluated_variables import note_variables, server_var
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.program_walk import server_of
-from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm
+from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm, states_server
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, other_program
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import Variables
     from policy.intake.command_line import Installation
 
+VLLM: Final = "vllm"
 COMMENTS: Final = re.compile(r"(?:\s++|#[^\n]*+)*+")
 
 
@@ -191,9 +193,12 @@ def find_server(
     is_command: bool = False,
     has_hidden_variables: bool = False,
     doubts_programs: bool = False,
+    has_vllms_image: bool = False,
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a whole command starts, or why that is not known; None if it starts no server.
 
+    A command that cannot be read names vLLM's server also if its words have only `serve`, and vLLM's name is a part of
+    a variable's value, or ``has_vllms_image``: the image has it.
     ``is_command``: whether the first word is certainly a program, and no argument of an image's entry point. `env` is
     the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
     Flags alone, or a model with flags, do not count: they could be another program's. With ``doubts_programs`` it is
@@ -203,6 +208,7 @@ def find_server(
         return None
     unknown_programs: list[UnreadableCommand] | None = [] if doubts_programs else None
     context = ScriptContext(ExpansionBudget(), has_hidden_variables, unknown_programs=unknown_programs)
+    stated = chain(filter(None, env.values()), [VLLM] if has_vllms_image else [])
     found: ServerCommand | UnreadableCommand | None
     try:
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
@@ -216,7 +222,8 @@ def find_server(
             found = unknown_programs[0]
     except ShellSyntaxError as error:
         # The request's budget may be exhausted because of another command, so this one may start vLLM all the same.
-        names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
+        is_named = STARTS_VLLM.search(" ".join(words)) is not None or states_server(stated, words)
+        names_vllm = isinstance(error, ExpansionExhausted) or is_named
         why = secret_values(env, (), context.budget.secrets).hidden(str(error))
         return UnreadableCommand(why, "", names_vllm)
     if not is_command and read and _is_model(found, read) and not is_unknown(read[0]):
@@ -224,5 +231,6 @@ def find_server(
     if isinstance(found, UnreadableCommand):
         why = secret_values(env, (), context.budget.secrets).hidden(found.why)
         has_server = found.names_vllm or bool(server_variables(context.budget))
-        return replace(found, why=why, names_vllm=has_server or mentions_vllm(" ".join(read)))
+        is_named = mentions_vllm(" ".join(read)) or states_server((*read, *stated))
+        return replace(found, why=why, names_vllm=has_server or is_named)
     return found

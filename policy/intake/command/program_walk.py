@@ -13,7 +13,12 @@ from msgspec.structs import replace
 
 from policy.intake.command.container_programs import next_container
 from policy.intake.command.env_options import EnvWords
-from policy.intake.command.evaluated_variables import evaluated_variable, may_have_variables, note_assignments
+from policy.intake.command.evaluated_variables import (
+    evaluated_variable,
+    may_have_variables,
+    note_assignments,
+    passed_server,
+)
 from policy.intake.command.exported_variables import exported_by
 from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.known_programs import has_known_substitutions, is_known_program
@@ -96,7 +101,9 @@ def server_of(
             walk.note_unknown_program()
         unread = walk.unread or offline_engine(walk.words[walk.at :], walk.places[walk.at :])
         if unread is None and (walk.at or context.budget.unchecked or context.budget.has_vllm):
-            return walk.evaluating()
+            unread = walk.evaluating()
+        if unread is None and walk.words[walk.at + 1 :]:
+            return passed_server(walk.words, walk.places, walk.at)
         return unread
     if isinstance(found, ServerCommand):
         for doubt in walk.doubts:

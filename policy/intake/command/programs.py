@@ -9,7 +9,7 @@ from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 SERVERS: Final = frozenset(
     {
@@ -135,6 +135,8 @@ QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 """Matches quotes and escapes of a script, which may be within a name: `v""llm`."""
 VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
 SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
+SERVES: Final = re.compile(rf"{SERVE.pattern}|\.entrypoints\.")
+"""Matches what follows vLLM's name in a command of its server, also where something else has the name."""
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
 EXTRAS: Final = r"(?:\s{0,9}\[[\w\s,.-]{0,100}\])?"
 """Matches the optional extras of a requirement."""
@@ -220,6 +222,15 @@ def mentions_vllm(text: str) -> bool:
         return True
     plain = QUOTES.sub("", text)
     return "vllm" in plain.lower() and SERVE.search(plain) is not None
+
+
+def states_server(texts: Iterable[str], others: Iterable[str] = ()) -> bool:
+    """Whether texts have vLLM's name, and they or ``others`` what follows it in a command of its server.
+
+    They may be apart, as in the script `$(echo $P) serve MODEL` and the value `vllm` of its variable.
+    """
+    plain = QUOTES.sub("", "\n".join(texts))
+    return "vllm" in plain.lower() and any(SERVES.search(text) is not None for text in (plain, *others))
 
 
 def starts_server(text: str) -> bool:

@@ -17,7 +17,7 @@ from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.installation import as_uncertain
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.pip_command import MAY_INSTALL
-from policy.intake.command.programs import COPY_PROGRAMS, PYTHON, STARTS_VLLM, VLLM
+from policy.intake.command.programs import COPY_PROGRAMS, PYTHON, RENAMING_COMMANDS, STARTS_VLLM, VLLM
 from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGES, ScriptInstallations
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 BLOCKS: Final = "--block"
 """The option with which `ray start` runs until Ray ends."""
+NAMING: Final = COPY_PROGRAMS | RENAMING_COMMANDS
+"""The programs that give another one a name."""
 FORKS: Final = "setsid"
 """The program that starts another one, and does not wait for it with `-f`."""
 
@@ -47,14 +49,20 @@ def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:
     return found is None or (isinstance(found, UnreadableCommand) and not found.names_vllm)
 
 
-def _other_name(command: Command, program: str, copied: str | None) -> str:
-    """Why a command may start vLLM's server under another name, or give it one; empty if it does not.
+def _other_name(command: Command, program: str, copied: str, renamed: str, place: str) -> UnreadableCommand | None:
+    """Why a command may start vLLM's server under another name, or give it one; None if it does not.
 
-    ``copied`` is the program that may have copied `vllm`, if there is one.
+    ``copied`` is the program that may have copied `vllm`, and ``renamed`` one that copied what is not known; empty if
+    there is none.
     """
     if command.writes and STARTS_VLLM.search(" ".join(command.words)) is not None:
-        return f"{quoted(program)} writes vLLM's server into a file, which may be run"
-    return f"{quoted(copied)} may give `vllm` another name" if copied is not None and "serve" in command.words else ""
+        why = f"{quoted(program)} writes vLLM's server into a file, which may be run"
+        return UnreadableCommand(why, place, names_vllm=True)
+    if copied and "serve" in command.words:
+        return UnreadableCommand(f"{quoted(copied)} may give `vllm` another name", place, names_vllm=True)
+    if renamed and command.words[1:2] == ["serve"]:
+        return UnreadableCommand(f"{quoted(renamed)} may give any program the name {quoted(command.words[0])}", place)
+    return None
 
 
 class _Run(Struct, gc=False):
@@ -196,7 +204,7 @@ def server_in_script(
     doubts: list[str] = []
     never: list[tuple[ServerCommand, str]] = []
     unread: UnreadableCommand | None = None
-    copied: str | None = None
+    copied = renamed = ""
     before = _CommandsBefore(ScriptInstallations(InstallVariables(env)), env, context.budget)
     inner = context.inner()
     for at, command in enumerate(commands):
@@ -209,11 +217,12 @@ def server_in_script(
             never.append((found, command.unreached))
             continue
         program = command.words[0].rpartition("/")[2]
-        may_rename = (command.writes or copied is not None) and _is_other(found)
-        if may_rename and (why := _other_name(command, program, copied)):
-            found = UnreadableCommand(why, place, names_vllm=True)
-        elif program in COPY_PROGRAMS and any(VLLM.search(word) for word in command.words):
-            copied = program
+        may_rename = (command.writes or copied or renamed) and _is_other(found)
+        if may_rename and (other := _other_name(command, program, copied, renamed, place)) is not None:
+            found = other
+        elif program in NAMING:
+            copied = program if any(VLLM.search(word) for word in command.words) else copied
+            renamed = program if Unknown in map(type, command.words) else renamed
         if isinstance(found, ServerCommand):
             runs.append(before.start(found, commands, at, context))
             if command.is_masked or not command.is_piped:

@@ -121,6 +121,8 @@ class ScriptVariables(Struct):
     readonly: set[str] = set()
     arrays: set[str] = set()
     """Names of variables that are or were arrays."""
+    references: set[str] = set()
+    """Names of variables that refer to others by name, as after `declare -n`, and of those others: none is known."""
     exports_all: bool = False
     """Whether `set -a` is on."""
     chain: Chain = field(default_factory=Chain)
@@ -215,6 +217,9 @@ class ScriptVariables(Struct):
         self.changed.append(name)
         if name in self.readonly:
             value = None
+        if name in self.references:
+            self._refer_to(value)
+            value = None
         if self.function_depth:
             self.set_in_functions.add(name)
         if self.exports_all:
@@ -237,6 +242,17 @@ class ScriptVariables(Struct):
             is_passed_on = is_certain and name not in self.not_exported
             is_passed_on = is_passed_on and not isinstance(value, Array)  # bash exports no arrays
             self.environment[name] = value if is_passed_on else None
+
+    def refer(self, name: str, value: str) -> None:
+        """Make a variable a reference to the one that its value names, if it names one."""
+        self.references.add(name)
+        self.assign(name, value or None)
+
+    def _refer_to(self, value: str | None) -> None:
+        """Note that a reference may get another variable by its name."""
+        if value and value not in self.references and NAME.fullmatch(value) is not None:
+            self.references.add(value)
+            self.assign(value, None)
 
     def note_sources(self, name: str, written: str) -> None:
         """Record the values in a word that are assigned to a secret variable, if what they become is not known."""

@@ -219,11 +219,14 @@ class ShellBuiltins(Struct):
             return
         unexports = (command == "export" and "n" in letters) or any(word[0] == "+" and "x" in word for word in options)
         exports = not unexports and (command == "export" or "x" in letters)
+        refers = "n" in letters and command not in {"export", "readonly"}
         if letters & CONVERTING_OPTIONS and not (command == "export" and "n" in letters):
             self.script.doubt_all(f"the options of `{command}` change the values of variables")
         for word in words[1:]:
             if word[:1] not in {"-", "+"}:
                 self._declare_one(word, command, exports=exports, unexports=unexports)
+                if refers and (found := DECLARED.match(word)) is not None:
+                    self.variables.refer(found.group(1), word[found.end() :])
                 if "a" in letters and command in {"declare", "typeset", "local"} and (found := NAME.match(word)):
                     self.variables.make_array(found.group())
                 if (command == "readonly" or "r" in letters) and (found := NAME.match(word)) is not None:

@@ -323,6 +323,10 @@ class EngineDraft:
             return False
         return are_vllms(filled)
 
+    def has_vllms_image(self) -> bool:
+        """Whether the image starts vLLM, or has its name."""
+        return images.starts_vllm(self.image, self.table) or images.names_vllm(self.image)
+
     def has_unknown_image(self) -> bool:
         """Whether the manifest does not show what the image starts."""
         is_default = self.image is None and self.has_default_image
@@ -356,6 +360,10 @@ class EngineDraft:
         """Whether the words are a command, whatever the image is, and start a program other than vLLM."""
         return self.has_command and bool(self.words) and self._find_server() is None
 
+    def runs_other_program_in_vllms_image(self) -> bool:
+        """Whether the image is known to start vLLM, and the command that replaces its entry point does not."""
+        return images.starts_vllm(self.image, self.table) and self.starts_other_program()
+
     def _find_server(self, *, doubts_programs: bool = False) -> ServerCommand | UnreadableCommand | None:
         """Parse the words as a command, and store the server that they start."""
         found = launcher.find_server(
@@ -364,6 +372,7 @@ class EngineDraft:
             is_command=self.has_command,
             has_hidden_variables=self.has_hidden_variables,
             doubts_programs=doubts_programs,
+            has_vllms_image=self.has_vllms_image(),
         )
         self.server = found if isinstance(found, ServerCommand) else None
         return found

@@ -55,9 +55,16 @@ def read_hook(
     if len(plain) > MAX_WORDS or sum(map(len, plain)) > MAX_TEXT:
         found = UnreadableCommand("the command is too long", "", names_vllm=True)
     else:
-        found = find_server(plain, draft.env, is_command=True, has_hidden_variables=draft.has_hidden_variables)
+        found = find_server(
+            plain,
+            draft.env,
+            is_command=True,
+            has_hidden_variables=draft.has_hidden_variables,
+            has_vllms_image=draft.has_vllms_image(),
+        )
     is_server = isinstance(found, ServerCommand) and not only_shows_help(found)
-    if not is_server and (found is None or isinstance(found, ServerCommand) or not found.names_vllm):
+    is_unread = isinstance(found, UnreadableCommand) and (found.names_vllm or draft.runs_other_program_in_vllms_image())
+    if not (is_server or is_unread):
         if not is_last:
             draft.beside.append(CommandBeside(name, words, folder))
         return False
