@@ -102,7 +102,13 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         secret = service.get("envFromSecret").text()
         if secret:
             draft.note(f"`envFromSecret` takes variables from {quoted(secret)}, which the manifest does not show")
-        read_hooks(service, draft)
+        read_hooks(
+            service,
+            draft,
+            (graph.get("envs"), service.get("envs"), pod.get("mainContainer", "env")),
+            added=SET,
+            replaced=[name for name, value in draft.env.items() if value is None],
+        )
         add_command(draft, service.get("componentType").text() or "")
         _finish(draft, service)
     _read_sidecar(service)

@@ -2,7 +2,7 @@
 
 One that starts vLLM's server is an item with a problem, as its life and its restarts are not those of an engine. What
 the others mean for the engine beside them is read when that is finished. Not here: how a project writes them, except
-the hooks and probes of Kubernetes' core/v1, in which it expands no ``$(NAME)``.
+the hooks and probes of Kubernetes' core/v1. It expands ``$(NAME)`` in its probes (`probe_variables`), not in its hooks.
 """
 
 from __future__ import annotations
@@ -10,26 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.earlier_scripts import CommandBeside
-from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ShellSyntaxError
 from policy.intake.command.launcher import find_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
 from policy.intake.command_line import Container
+from policy.intake.manifests.probe_variables import expand_static, static_values
+from policy.secret_values import stated_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from policy.intake.manifests.draft import EngineDraft
     from policy.intake.manifests.reading import ManifestNode
 
 AFTER_START: Final = ("lifecycle", "postStart")
 BEFORE_STOP: Final = ("lifecycle", "preStop")
-KUBERNETES: Final = (
-    AFTER_START,
-    BEFORE_STOP,
-    ("livenessProbe",),
-    ("readinessProbe",),
-    ("startupProbe",),
-)
+PROBES: Final = (("livenessProbe",), ("readinessProbe",), ("startupProbe",))
+KUBERNETES: Final = (AFTER_START, BEFORE_STOP, *PROBES)
 """The fields of a container with a hook or a probe."""
 FIELDS: Final = frozenset(keys[0] for keys in KUBERNETES)
 UNREAD: Final = "{} runs a program beside vLLM, which is not read; it may start another engine"
@@ -68,24 +65,47 @@ def read_hook(
         if not is_last:
             draft.beside.append(CommandBeside(name, words, folder))
         return False
-    problem = PROBLEM.format(f"`{name}`", "starts" if is_server else "may start")
-    node.reader.add_hook(lambda path: Container(path, problem=problem), node)
+    _add_problem(node, name, "starts" if is_server else "may start")
     return True
 
 
-def read_hooks(container: ManifestNode, draft: EngineDraft) -> None:
+def _add_problem(node: ManifestNode, name: str, verb: str) -> None:
+    problem = PROBLEM.format(f"`{name}`", verb)
+    node.reader.add_hook(lambda path: Container(path, problem=problem), node)
+
+
+def read_hooks(
+    container: ManifestNode,
+    draft: EngineDraft,
+    variables: Sequence[ManifestNode] = (),
+    *,
+    added: Iterable[str] = (),
+    replaced: Iterable[str] = (),
+) -> None:
     """Read the hooks and probes of a container of Kubernetes, whose files end with its ``preStop``.
 
-    A ``postStart`` that Kubernetes refuses is a note on the container, if it is an engine.
+    ``variables`` are its lists of variables, if these are not its ``env``; ``read_container`` has what is ``added`` and
+    ``replaced``. A ``postStart`` that Kubernetes refuses is a note on the container, if it is an engine.
     """
     if not isinstance(container.value, dict) or FIELDS.isdisjoint(container.value):
         return
+    values: dict[str, str | None] | None = None
     container.get(*AFTER_START, "exec").is_object()  # others are faults
     for keys in KUBERNETES:
         value: object = container.value
         for key in (*keys, "exec", "command"):
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            if keys in PROBES and any("$" in word for word in value):
+                if values is None:
+                    lists = [node.value for node in variables or (container.get("env"),)]
+                    values = static_values(lists, added, replaced)
+                    draft.env.secrets.update(stated_secrets(values))
+                try:
+                    value = expand_static(value, values)
+                except ShellSyntaxError:
+                    _add_problem(container.below(keys), ".".join(keys), "may start")
+                    continue
             read_hook(container.below(keys), ".".join(keys), value, draft, is_last=keys == BEFORE_STOP)
         elif value is not None and keys == AFTER_START:
             draft.note(UNREAD.format(f"`{'.'.join(keys)}`"))

@@ -140,7 +140,7 @@ def _add_runtime(draft: EngineDraft, runtime: ManifestNode) -> None:
     draft.add_list(runtime.get("command"), "command")
     draft.has_command = bool(draft.words)
     read_env(runtime.get("envs"), draft)
-    read_hooks(runtime, draft)
+    read_hooks(runtime, draft, (runtime.get("envs"),))
 
 
 def _arguments(config: ManifestNode) -> EngineDraft:

@@ -152,7 +152,7 @@ def read_container(
     read_env_from(container.get("envFrom"), draft)
     draft.env.update({name: None for name in replaced if name in draft.env})
     read_env(container.get("env"), draft, replaced)
-    read_hooks(container, draft)
+    read_hooks(container, draft, added=added, replaced=replaced)
     volume_mounts = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
     devices = mount_paths(container.get("volumeDevices").value, "devicePath")

@@ -8,7 +8,9 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
+from policy.intake.command.words import Unknown
 from policy.intake.manifests.hooks import PROBLEM, UNREAD
+from policy.intake.manifests.probe_variables import expand_static, static_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,13 +135,80 @@ def test_a_hook_beyond_the_limits_of_a_command_may_start_vllm(words: list[str]) 
     assert found.problem == problem("pre_stop", "may start")
 
 
-def test_kubernetes_expands_no_variable_in_a_hook() -> None:
-    assert (
-        read(pod(hooked({**SLEEPS, "env": [{"name": "V", "value": "ls"}]}, "livenessProbe", ["$(V)", "serve"]))) == []
-    )
-    container = {**SLEEPS, "env": [{"name": "V", "value": "vllm"}]}
-    (found,) = read(pod(hooked(container, "livenessProbe", ["sh", "-c", "$V serve a/b"])))
-    assert found.problem == problem("livenessProbe")
+@table("place", ["lifecycle.postStart", "lifecycle.preStop"])
+def test_kubernetes_expands_no_variable_in_a_hook(place: str) -> None:
+    container = {**SLEEPS, "env": [{"name": "V", "value": "ls"}]}
+    assert read(pod(hooked(container, place, ["$(V)", "serve", "a/b"]))) == []
+    (found,) = read(pod(hooked(container, place, ["sh", "-c", "$(echo vllm) serve a/b"])))
+    assert found.problem == problem(place, "may start")
+    (found,) = read(pod(hooked({**container, "env": [{"name": "V", "value": "vllm"}]}, place, ["sh", "-c", STATIC])))
+    assert found.problem == problem(place)
+
+
+STATIC = "$V serve a/b"
+HIDDEN = {"valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}
+EXPANDED: list[tuple[list[str], list[dict[str, Any]], str]] = [
+    (["$(V)", "serve", "a/b"], [{"value": "vllm"}], "starts"),
+    (["env", "$(V)", "serve", "a/b"], [{"value": "vllm"}], "starts"),
+    (["sh", "-c", "$(V) serve a/b"], [{"value": "vllm"}], "starts"),
+    (["sh", "-c", "exec env A=1 $(V) serve a/b"], [{"value": "vllm"}], "starts"),
+    (["sh", "-c", "echo $(V)"], [{"value": "x; vllm serve a/b"}], "starts"),
+    (["sh", "-c", "echo $(V)"], [{"value": "`vllm serve a/b`"}], "may start"),
+    (["sh", "-c", 'echo "$$(vllm serve a/b)"'], [], "may start"),
+    (["sh", "-c", "$1 serve a/b", "x", "$(V)"], [{"value": "vllm"}], "starts"),
+    (["sh", "-c", "$$V serve a/b"], [{"value": "vllm"}], "starts"),
+    (["v$(V)llm", "serve", "a/b"], [{}], "starts"),
+    (["v$(V)llm", "serve", "a/b"], [{"value": ""}], "starts"),
+    (["sh", "-c", "v$(V)llm serve a/b"], [HIDDEN], "starts"),
+    (["v$(V)llm", "serve", "a/b"], [{"value": "x"}, HIDDEN], "starts"),
+    (["$(V)", "serve", "a/b"], [{"value": "ls"}, {"value": "vllm"}], "starts"),
+    (["sh", "-c", "$(V) serve a/b"], [{"value": "$(W)"}, {"name": "W", "value": "vllm"}], "may start"),
+    (["$(V)", "serve", "a/b"], [{"value": "vllm"}, {"value": "ls"}], ""),
+    (["$$(V)", "serve", "a/b"], [{"value": "vllm"}], "may start"),
+    (["$(V)", "serve", "a/b"], [{"value": "ls"}], ""),
+    (["v$(V)llm", "serve", "a/b"], [{"value": "x"}], ""),
+    (["v$(KUBERNETES_PORT)llm", "-s", "a/b"], [], ""),
+]
+
+
+@table("place", ["livenessProbe", "readinessProbe", "startupProbe"])
+@table(("words", "env", "verb"), EXPANDED)
+@table("container", [SLEEPS, SERVES, {"image": "node:20"}])
+def test_kubernetes_expands_variables_in_a_probe_by_their_values_as_written(
+    place: str, words: list[str], env: list[dict[str, Any]], verb: str, container: dict[str, Any]
+) -> None:
+    named = {**container, "env": [{"name": "V", **each} for each in env]}
+    found = [each.problem for each in read(pod(hooked(named, place, words))) if each.path.endswith(place)]
+    assert found == ([problem(place, verb)] if verb else [])
+
+
+def test_the_values_in_a_probe_are_those_that_its_container_states() -> None:
+    own = [{"name": "A", "value": "a"}, {"name": "B", "value": "$(A)"}, {"name": "C", **HIDDEN}, {"name": "D"}, {}, 1]
+    other = [{"name": "A", "value": "a"}, {"name": "D", "value": "d"}, {"name": "X", "value": 1}]
+    values = {"E": None, "A": "a", "B": "$(A)", "C": "", "D": "", "R": None}
+    assert static_values([own], ["A", "E"], ["R"]) == values
+    assert static_values([own, other, None], ["A", "E"], ["R"]) == {**values, "D": "d", "X": None}
+    words = expand_static(["$(A)$(B)$$(A)$$", "$(KUBERNETES_PORT)", "$(E)"], values)
+    assert words == ["a$(A)$(A)$", "$(KUBERNETES_PORT)", "$(E)"]
+    assert [type(word) for word in words] == [str, str, Unknown]
+
+
+def test_a_probe_of_dynamo_gets_the_variables_of_its_service() -> None:
+    probe = {"exec": {"command": ["$(V)", "serve", "a/b"]}}
+    service: dict[str, Any] = {"envs": [{"name": "V", "value": "vllm"}], "livenessProbe": probe}
+    service["extraPodSpec"] = {"mainContainer": {"name": "a", **SLEEPS, "image": VLLM}}
+    graph = {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "metadata": {"name": "a"}}
+    found = [each.problem for each in read({**graph, "spec": {"services": {"a": service}}})]
+    assert found == [problem("livenessProbe")]
+    service["extraPodSpec"]["mainContainer"]["env"] = [{"name": "V", "value": "ls"}]  # releases differ in which counts
+    found = [each.problem for each in read({**graph, "spec": {"services": {"a": service}}})]
+    assert found == [problem("livenessProbe", "may start")]
+
+
+def test_the_values_of_a_probe_have_a_limit() -> None:
+    container = {**SLEEPS, "env": [{"name": "V", "value": "x" * 10_000}]}
+    found = read(pod(hooked(container, "livenessProbe", ["echo", *["$(V)"] * 4000])))
+    assert [each.problem for each in found] == [problem("livenessProbe", "may start")]
 
 
 def test_the_hooks_of_all_containers_are_read_once() -> None:

@@ -1,0 +1,49 @@
+"""The values as which the kubelet replaces `$(NAME)` in the command of a probe: those that its container states.
+
+It replaces by values as they are written, in which it expands no other ones, and takes that of a variable with
+``valueFrom`` for empty. Variables of other sources are none: `envFrom`, the image, and Kubernetes' own of Services.
+`ExpandContainerCommandOnlyStatic` of
+https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/kubelet/container/helpers.go
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policy.intake.command.expansion import ExpansionBudget
+from policy.intake.command.kubernetes_references import expand_references
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+def static_values(lists: Iterable[object], added: Iterable[str], replaced: Iterable[str]) -> dict[str, str | None]:
+    """The value of each variable in lists of them, of which the last one with a name counts; None if it is not known.
+
+    It is not known if the controller sets it: one of those ``added`` that no list has, and one of those ``replaced``.
+    """
+    values: dict[str, str | None] = dict.fromkeys(added)
+    for items in lists:
+        values |= {item["name"]: _value(item) for item in items if _is_named(item)} if isinstance(items, list) else {}
+    return {**values, **dict.fromkeys(replaced)}
+
+
+def expand_static(words: Sequence[str], values: Mapping[str, str | None]) -> list[str]:
+    """The words of a probe's command as its container gets them.
+
+    Raises:
+        ShellSyntaxError: the values have too many characters.
+    """
+    budget = ExpansionBudget()
+    return [expand_references(word, values, budget, are_all=True) for word in words]
+
+
+def _is_named(item: object) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("name"), str)
+
+
+def _value(item: dict[str, object]) -> str | None:
+    value = item.get("value")
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else None
