@@ -15,7 +15,7 @@ from policy.secret_names import HINTS as NAME_HINTS
 from policy.secret_names import LOADER, as_ascii, is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 HIDDEN: Final = "…"
 MAX_MASKED: Final = 1024
@@ -50,29 +50,36 @@ LONG_TOKENS: Final = (
     ),
 )
 """How tokens begin that sixteen more characters show."""
+HEADERS: Final = frozenset({"authorization", "bearer"})
+"""Single words that are no prose before a blank and a secret."""
 JWT: Final = "eyJ"
 """How a JSON Web Token begins."""
 TOKEN_BEGINNINGS: Final = (*SHORT_TOKENS, *LONG_TOKENS, JWT)
 HINTS: Final = (
     *NAME_HINTS,
-    "@",
+    *("@", "%", "\\u", "\\x"),
     *(start for start in map(str.lower, TOKEN_BEGINNINGS) if not any(hint in start for hint in NAME_HINTS)),
 )
 """A text that contains none of these has no secret to mask."""
 NAME: Final = re.compile(r"[\w.-]++")
 ELEMENT_END: Final = r"""(?:[^\]\s=:`"']{0,64}["']?\]\+?=)"""
 """Matches what follows the name in a subscript, up to the value: `CFG[token]=`, `CFG[token_$i]+=`."""
-ASSIGNMENT: Final = re.compile(rf"""["'\\]*(?:\s*(?:[:=]|\+=)|{ELEMENT_END})""")
-SEPARATOR: Final = re.compile(rf"""["'\\]*(?:[\s:=,\u200b\u2060\ufeff]|\+=|{ELEMENT_END})""")
-"""What may follow a secret's name; the last three characters have no width and are not matched by ``\\s``."""
+QUOTE: Final = r"""(?:["'\\]|&quot;)*+"""
+ASSIGNMENT: Final = re.compile(rf"""{QUOTE}(?:\s*(?:[:=]|\+=)|(?<=["'])\s*,?\s*["']|[|>]|{ELEMENT_END})""")
+SEPARATOR: Final = re.compile(rf"""{QUOTE}(?:[\s:=,|>\u200b\u2060\ufeff]|(?<=\\)[nrt]|\+=|{ELEMENT_END})""")
+"""What may follow a secret's name; the characters without width are not matched by ``\\s``, and blanks are escaped."""
 DECLARATION: Final = re.compile(
-    r"(?:\A|[\s;&|`({\"'])(?:printf\s{1,8}-\w{0,8}v\s{0,8}|(?:export|readonly|declare|typeset|local|setenv)\s{1,8}"
+    r"(?:\A|[\s;&|`({\"'])(?:printf\s{1,8}-\w{0,8}v\s{0,8}|(?:export|readonly|declare|typeset|local|setenv|set)\s{1,8}"
     r"(?:-[\w-]{0,8}\s{1,8}){0,4})[\"']?\Z"
 )
 """Matches a shell's command before the name of a variable, so that a word after the name may be its value."""
 MAX_DECLARATION: Final = 64
-PERCENT: Final = re.compile(r"%(?:25){0,8}+(?![46][1-9A-Fa-f]|[57][0-9Aa]|3[0-9]|2[dDeE5])([2-7][0-9A-Fa-f])")
-"""Matches an encoded character of a URL that is none of a name, even if it is encoded several times: `%3F`, `%253D`."""
+NAME_FIELD: Final = re.compile(r"""\b(?:name|key)["'\\]{0,8}\s{0,8}[:=]\s{0,8}["'\\]{0,8}([\w.-]++)""", re.IGNORECASE)
+"""Matches the name of a variable in a field, as in `{"name": "HF_TOKEN"}`."""
+VALUE_FIELD: Final = re.compile(r"""\bvalue["'\\]{0,8}\s{0,8}[:=]""", re.IGNORECASE)
+"""Matches what precedes the variable's value, which may stand before its name."""
+ESCAPE: Final = re.compile(r"(?:%(?:25){0,8}+|\\{1,8}+(?:u00|x))([2-7][0-9A-Fa-f])")
+"""Matches an escaped character of a URL, even if escaped several times, or of a text: `%3F`, `%253D`, `\\u0077`."""
 EXPANSION: Final = re.compile(r"\$\{[#!]?(\w++)(?:\[[^\]]{0,64}\])?+[^\w}\[]")
 """Matches the beginning of a shell's expansion with an operator: `${NAME:-`, `${NAME/`; its word may be the value."""
 SUBSTITUTION: Final = re.compile(r"[$<>]\((?!\([\w\s+*/%${}=!,-]*+\)\))|`")
@@ -87,6 +94,8 @@ UNBROKEN: Final = re.compile(r"""[^\s"'`]++""")
 """Matches what may be a URL with a user and a password."""
 ADDRESS: Final = re.compile(r"""[^\s"'`,;=()\[\]{}<>|&]++""")
 """Matches what may be `user:password@host`."""
+PASSWORD: Final = re.compile(r"""(?://[^\s/@:]*+|\A[\w.+/-]*+(?=:\S*@\w)):(?!//|[0-9]{1,5}(?:[/\s"'`;]|\Z))""")
+"""Matches the user in a text that has a URL or begins with an address, and what is no port: any password may follow."""
 USER_END: Final = re.compile(r"@(?!sha\d)")
 """Matches the end of a user and password; before the digest of an image is neither."""
 PORT: Final = re.compile(r"[0-9]{2,5}")
@@ -110,7 +119,7 @@ KNOWN_TOKEN: Final = re.compile(
 
 def _takes_next(name: str) -> bool:
     """Whether a blank may separate the name from its secret: a single word such as `key` may be prose."""
-    return "-" in name or "_" in name or name.lower() == "bearer"
+    return "-" in name or "_" in name or name.lower() in HEADERS
 
 
 def _is_declared(text: str, at: int) -> bool:
@@ -120,13 +129,13 @@ def _is_declared(text: str, at: int) -> bool:
 
 def may_have_secret(text: str) -> bool:
     """Whether ``masked`` may change the text. It is false for most texts, at a fraction of the cost."""
-    # as `_may_have_name`, without a call
+    # as `may_have_name`, without a call
     short = text.rstrip(digits) if text[-1:] in digits else text
     has_name = _cached_hint(short) if len(text) <= MAX_CACHED else _has_hint(text)
     return has_name or (("(" in text or "`" in text) and SUBSTITUTION.search(text) is not None)
 
 
-def _may_have_name(text: str) -> bool:
+def may_have_name(text: str) -> bool:
     """Whether the text may have a secret with a name or of a known form.
 
     Most flags and their values repeat, so that of short texts is cached, which takes 0.1 µs instead of 1.5. Numbers do
@@ -184,23 +193,58 @@ def masked(text: str) -> str:
     text = str(text)  # a word of a script is a `str` of another type, which no encoder takes
     if (len(text) <= MAX_CACHED and _is_plain(text.rstrip(digits))) or not may_have_secret(text):
         return text
-    text = _without_tokens(_without_commands(text, SUBSTITUTION))
-    for found in EXPANSION.finditer(text):
-        if is_secret(found[1]):
-            text = text[: found.end()] + HIDDEN
-            break
-    plain = _plain(text)
-    for found in NAME.finditer(plain):
+    if may_have_name(text):
+        text = _without_tokens(_without_spans(*_read(text))[0])
+    return _without_commands(text, SUBSTITUTION) if "(" in text or "`" in text else text
+
+
+def secret_parts(text: str) -> list[str]:
+    """What ``masked`` hides in a text by the names of secrets and as users and passwords."""
+    return _without_spans(*_read(text))[1] if may_have_name(text) else []
+
+
+def users_of(text: str) -> list[str]:
+    """The users and passwords in the addresses of a text, such as a script."""
+    if not _may_have_user(text):
+        return []
+    text, plain, at = _read(text)
+    return [text[at[start] : at[end]] for start, end in _unbroken_users(plain)]
+
+
+def _without_spans(text: str, plain: str, at: Sequence[int]) -> tuple[str, list[str]]:
+    """A text without users, passwords and what follows the name of a secret, and the texts that were left out."""
+    rest = _rest(plain)
+    users = list(_users(plain)) if "@" in plain else []
+    rest = min([rest, *(start for start, end in users if end > rest)])  # a password may look like the name of a secret
+    spans = [*(each for each in users if each[1] <= rest), *([(rest, len(plain))] if rest < len(plain) else ())]
+    kept: list[str] = []
+    hidden: list[str] = []
+    last = 0
+    for start, end in spans:
+        kept += (text[last : at[start]], HIDDEN)
+        last = at[end]
+        hidden.append(text[at[start] : last])
+    return "".join([*kept, text[last:]]), hidden
+
+
+def _rest(plain: str) -> int:
+    """The position after the first name of a secret from which all of a text may be the secret; its end if none."""
+    end = next((found.end() for found in EXPANSION.finditer(plain) if is_secret(found[1])), len(plain))
+    value = VALUE_FIELD.search(plain)
+    if value is not None and any(is_secret(found[1]) for found in NAME_FIELD.finditer(plain)):
+        end = min(end, value.end())
+    for found in NAME.finditer(plain, 0, end):
         name = found.group()
-        if is_secret(name):
-            flag, dot, key = name.partition(".")
-            if dot and key and name.startswith("-") and is_secret(flag):  # the secret may be the key after the flag
-                return text[: found.start() + len(flag) + 1] + HIDDEN
-            takes_next = found.start() == 0 or _takes_next(name) or _is_declared(plain, found.start())
-            follows = (SEPARATOR if takes_next else ASSIGNMENT).match(plain, found.end())
-            if follows is not None and follows.end() < len(text):
-                return text[: follows.end()] + HIDDEN
-    return text
+        if not is_secret(name):
+            continue
+        flag, dot, key = name.partition(".")
+        if dot and key and name.startswith("-") and is_secret(flag):  # the secret may be the key after the flag
+            return found.start() + len(flag) + 1
+        takes_next = found.start() == 0 or _takes_next(name) or _is_declared(plain, found.start())
+        follows = (SEPARATOR if takes_next else ASSIGNMENT).match(plain, found.end())
+        if follows is not None and follows.end() < len(plain):
+            return min(end, follows.end())
+    return end
 
 
 def masked_message(text: str) -> str:
@@ -213,19 +257,36 @@ def masked_message(text: str) -> str:
         return text
     if "(" in text:
         text = _without_commands(text, MESSAGE_SUBSTITUTION)
-    if not _may_have_name(text):
+    if not may_have_name(text):
         return text
-    text = _without_words(_without_tokens(text))
-    plain = _plain(text)
+    text, plain, at = _read(_without_words(text))
     kept: list[str] = []
     last = 0
     for found in NAME.finditer(plain):
-        if found.start() < last or not is_secret(found.group()):
+        if at[found.start()] < last or not is_secret(found.group()):
             continue
         follows = MESSAGE_VALUE.match(plain, found.end())
         if follows is not None and _is_value(found.group(), *follows.groups()):
-            kept += (text[last : follows.start(2)], HIDDEN)
-            last = follows.end()
+            kept += (text[last : at[follows.start(2)]], HIDDEN)
+            last = at[follows.end()]
+    return _without_tokens(_without_users("".join([*kept, text[last:]])))
+
+
+def _may_have_user(text: str) -> bool:
+    """Whether a text has an ``@``, maybe in another form or escaped."""
+    return "@" in text or "40" in text or not text.isascii()
+
+
+def _without_users(text: str) -> str:
+    """A message without the users and passwords of addresses."""
+    if not _may_have_user(text):
+        return text
+    text, plain, at = _read(text)
+    kept: list[str] = []
+    last = 0
+    for start, end in _unbroken_users(plain):
+        kept += (text[last : at[start]], HIDDEN)
+        last = at[end]
     return "".join([*kept, text[last:]])
 
 
@@ -245,7 +306,7 @@ def shown_command(words: Iterable[str]) -> str:
 def shown_builtin(words: Sequence[str]) -> str:
     """A command of the shell itself: whole, unless a word may name a secret, whose value any other word may be."""
     text = " ".join(words)
-    if "$" in text or "`" in text or (_may_have_name(text) and any(map(is_secret, NAME.findall(text)))):
+    if "$" in text or "`" in text or (may_have_name(text) and any(map(is_secret, NAME.findall(text)))):
         return shown_command(words)
     return text
 
@@ -282,15 +343,19 @@ def _is_value(name: str, separator: str, value: str) -> bool:
     return separator.endswith(("=", '"', "'")) or (":" in separator and _takes_next(name))
 
 
-def _plain(text: str) -> str:
-    """A text of the same length, in ASCII and without encoded separators, in which names and values are found."""
+def _read(text: str) -> tuple[str, str, Sequence[int]]:
+    """A text, the same in ASCII and with its escapes replaced by characters, and where each of those is in the text."""
     plain = as_ascii(text)
-    return PERCENT.sub(_decoded, plain) if "%" in plain else plain
-
-
-def _decoded(found: re.Match[str]) -> str:
-    """The character that is encoded, with blanks after it up to the length of its code."""
-    return chr(int(found[1], 16)).ljust(len(found[0]))
+    if "%" not in plain and "\\" not in plain:
+        return text, plain, range(len(plain) + 1)
+    parts: list[str] = []
+    at: list[int] = []
+    last = 0
+    for found in ESCAPE.finditer(plain):
+        parts += (plain[last : found.start()], chr(int(found[1], 16)))
+        at += range(last, found.start() + 1)
+        last = found.end()
+    return text, "".join([*parts, plain[last:]]), [*at, *range(last, len(plain) + 1)]
 
 
 def _without_words(text: str) -> str:
@@ -308,21 +373,37 @@ def _without_words(text: str) -> str:
 
 
 def _without_tokens(text: str) -> str:
-    """The text without users and passwords of URLs, and without tokens of known shapes."""
-    if "@" in text:
-        text = UNBROKEN.sub(_without_user, text)
+    """The text without tokens of known shapes."""
     for beginning in TOKEN_BEGINNINGS:
         if beginning in text:
             return KNOWN_TOKEN.sub(lambda found: f"{next(filter(None, found.groups()))}{HIDDEN}", text)
     return text
 
 
-def _without_user(found: re.Match[str]) -> str:
-    """An unbroken text without the user and password of a URL, or of an address without a scheme."""
-    text = found.group()
+def _users(plain: str) -> Iterator[tuple[int, int]]:
+    """Where the users and passwords of addresses are in a text: up to its last ``@`` if a password may have blanks."""
+    user = PASSWORD.search(plain)
+    end = max((found.start() for found in USER_END.finditer(plain)), default=-1)
+    least = 0 if user is None or plain.startswith("//", user.start()) else MIN_PASSWORD
+    if user is None or end < user.end() + least:
+        yield from _unbroken_users(plain)
+        return
+    start = user.start() + len("//") * plain.startswith("//", user.start())
+    yield from _unbroken_users(plain[:start])
+    yield start, end
+
+
+def _unbroken_users(plain: str) -> Iterator[tuple[int, int]]:
+    """The same in a text whose addresses have no blanks or quotes, such as a message."""
+    for found in UNBROKEN.finditer(plain):
+        yield from ((found.start() + start, found.start() + end) for start, end in _users_within(found.group()))
+
+
+def _users_within(text: str) -> Iterator[tuple[int, int]]:
+    """Where the user and password of a URL are in an unbroken text, or those of addresses without a scheme."""
     ends = [end.start() for end in USER_END.finditer(text)]
     if not ends:
-        return text
+        return
     last_colon = text.rfind(":", 0, ends[-1])
     start = text.find("//")
     while 0 <= start < ends[-1]:
@@ -330,18 +411,19 @@ def _without_user(found: re.Match[str]) -> str:
         path = text.find("/", start)
         end = ends[-1] if last_colon >= start else text.rfind("@", start, path if path >= 0 else len(text))
         if end >= start:
-            return f"{text[:start]}{HIDDEN}{text[end:]}"
+            yield start, end
+            return
         start = text.find("//", start)
-    return ADDRESS.sub(_without_password, text)
+    for found in ADDRESS.finditer(text):
+        end = _end_of_password(found.group())
+        if end:
+            yield found.start(), found.start() + end
 
 
-def _without_password(found: re.Match[str]) -> str:
-    """An address without its user and password."""
-    text = found.group()
+def _end_of_password(text: str) -> int:
+    """The length of the user and password of an address; 0 if it has none."""
     ends = [end.start() for end in USER_END.finditer(text) if text[end.end() : end.end() + 1].isalnum()]
     colon = text.find(":")
     if not ends or not 0 <= colon < ends[-1] - MIN_PASSWORD or "//" in text[: ends[-1]]:
-        return text
-    if PORT.fullmatch(text, colon + 1, ends[-1]) is not None:
-        return text
-    return f"{HIDDEN}{text[ends[-1] :]}"
+        return 0
+    return 0 if PORT.fullmatch(text, colon + 1, ends[-1]) is not None else ends[-1]

@@ -52,6 +52,7 @@ from policy.rules.catalogue import no_pause
 from policy.rules.effects import Layer, Outcome, Runner
 from policy.rules.releases import InvalidVersion, UnknownRelease, series, why_presumed
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
+from policy.secret_values import NO_SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -289,7 +290,7 @@ class Policy:
             if request.manifest is not None:  # its objects lack some fields of a deployment
                 error.end_within(*request.manifest)
             raise
-        if not result.secrets:
+        if result.secrets is NO_SECRETS:
             return result
         return replace(result, facts=without_secrets_in_facts(result.facts, result.secrets, ruleset.texts))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 from itertools import chain
+from string import digits
 from typing import Final
 from unicodedata import normalize
 
@@ -111,9 +112,11 @@ def _ascii_forms() -> dict[int, str]:
 def is_secret(name: str) -> bool:
     """Whether the value of a flag, variable or field of this name is a secret; a flag may lack its dashes.
 
-    A number is not the name of one, nor worth a place in the cache.
+    A number at its end does not matter: `TOKEN_2` is the name of one as `TOKEN_` is. Each name of a series is not worth
+    a place in the cache.
     """
-    return len(name) <= MAX_NAME and not name.isdigit() and _is_secret(name)
+    short = name.rstrip(digits)
+    return short != "" and len(name) <= MAX_NAME and _is_secret(short)
 
 
 @lru_cache(maxsize=4096)

@@ -8,12 +8,25 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from itertools import chain, takewhile
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain, filterfalse, takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.escaping import escape_line
-from policy.masking import HIDDEN, MIN_VALUE, HiddenName, masked_message
+from policy.masking import (
+    EXPANSION,
+    HIDDEN,
+    MIN_VALUE,
+    NAME,
+    HiddenName,
+    is_plain,
+    masked_message,
+    may_have_name,
+    secret_parts,
+    users_of,
+)
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
@@ -21,14 +34,34 @@ if TYPE_CHECKING:
 
 MAX_BEGINNING: Final = 12
 """How many characters of a variable's value are searched for: a message may contain only its beginning."""
-SHELL_ASSIGNMENT: Final = re.compile(r"""\b(\w++)\+?=(?:'([^']{6,40})|"([^"$]{6,40})|([^\s;&|'"$]{6,40}))""")
-"""A shell assignment: a name and the beginning of its value, unless the value begins with a ``$`` (a variable)."""
+MAX_TEXT: Final = 256
+"""How many characters of a value are searched for."""
+MAX_LINE: Final = 1024
+"""The length of the longest text that may be one value, and no script."""
+SCRIPT: Final = re.compile(r"[\n;&|]|\s-{1,2}[A-Za-z]|\s\w{1,64}=")
+"""Matches what shows that a text has more than one value: a shell's or YAML's."""
+VALUE: Final = re.compile(
+    r"""((?:["'\\]{0,4}\s{0,8}(?:[:=]|\+=)|(?:["',\\]{0,4}\s{1,8}){1,2})\s{0,8}(?:(?:[|>][+-]?|[&!][^\s]{1,64}|-)\s{1,64})?)"""
+    r"""(?:'([^']{6,256})|"([^"$]{6,256})|([^\s;&|'"$`]{6,256}))"""
+)
+"""What follows a secret's name in a script: a separator and the beginning of its value, unless that is a variable."""
+FIELD: Final = re.compile(r"""(?:\A|\n)[\s?"'-]{0,64}+\Z""")
+"""Matches what precedes the name of a field in YAML."""
+MAX_INDENT: Final = 64
+BRACKET: Final = re.compile(r"[\[{]")
+DEFAULT: Final = re.compile(r"\$\{\w{1,256}:?[-=+?]")
+"""Matches what precedes the default of a variable."""
+TEXT: Final = frozenset({str})
+NAME_FIELDS: Final = ("name", "key")
+"""The fields that name a variable whose value is beside them."""
 QUOTES: Final = dict.fromkeys(map(ord, "'\"\\"))
 """Removes what quotes other characters."""
 SEPARATORS: Final = frozenset(" '\"\\`&;|<>(){}[]*?$,=%")
 """What a shell, systemd or an escape removes or adds, or what ends a word; so do all that are not printable."""
 REMOVED: Final = {**dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
 """Removes the separators, and makes words of a flag's spellings the same."""
+PATH: Final = frozenset("/.~$")
+"""How a path begins."""
 ESCAPE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{1,2}|[uU][0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
 """Matches an escape of `$'…'`, `echo -e` or JSON."""
 EXPANDED: Final = re.compile(r"(?:\$(?:\w++|[$?!#@*-]|\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`)")
@@ -55,8 +88,12 @@ def _beginnings(values: Iterable[str]) -> Iterator[tuple[str, bool]]:
 def _readings(value: str) -> Iterator[str]:
     """A value, as messages escape it, and with its own escapes and expansions replaced by separators."""
     yield value
+    if DEFAULT.search(value) is not None:
+        yield DEFAULT.sub(" ", value)
     if not value.isprintable():
         yield from (escape_line(value), json.dumps(value), repr(value))
+    if "/" in value and value[0] not in PATH and "://" not in value:
+        yield value.rpartition("/")[2]  # as the name of a program
     if "\\" in value:
         yield ESCAPE.sub(" ", value)
     if "$" in value or "`" in value:
@@ -112,8 +149,9 @@ class SecretValues:
     without such characters (``_reduced``); a value that has too few others is searched for as it is written.
     """
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
+    def __init__(self, values: Iterable[str] = (), others: SecretValues | None = None) -> None:
         values = list(values)
+        self._others = others or None
         self._parts = Beginnings(dict(_beginnings(values)))
         self._short = Beginnings(
             {
@@ -125,11 +163,21 @@ class SecretValues:
         )
 
     def __bool__(self) -> bool:
-        return bool(self._parts.all or self._short.all)
+        return bool(self._parts.all or self._short.all or self._others)
+
+    def __str__(self) -> str:
+        """What distinguishes them in the key of a cached result, without showing them."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return sha256(
+            "\0".join([*self._parts.all, *self._short.all, str(self._others)]).encode("utf-8", "surrogatepass")
+        ).hexdigest()
 
     def hidden(self, text: str) -> str:
         """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
-        text = masked_message(text)
+        text = masked_message(text) if self._others is None else self._others.hidden(text)
         if self._short.all:
             text = _without(text, text, self._short)
         return _without(text, _reduced(text), self._parts) if self._parts.all else text
@@ -173,32 +221,133 @@ def _is_whole(text: str) -> bool:
     return text.isprintable() and SEPARATORS.isdisjoint(text.translate(QUOTES))
 
 
+HARMLESS: Final[set[str]] = set()
+"""Words in which no secret was found."""
+MAX_HARMLESS: Final = 2048
+MAX_HARMLESS_WORD: Final = 2048
+"""The length of the longest of them: many containers may have the same script."""
 NO_SECRETS: Final = SecretValues()
 """The usual result of ``secret_values``. Creating it each time takes 1 % of the instructions to derive facts."""
 
 
 def secret_values(
-    variables: Mapping[str, str | None], texts: Collection[str] = (), found: Collection[str] = ()
+    variables: Mapping[str, str | None],
+    words: Sequence[str] = (),
+    found: Collection[str] = (),
+    others: SecretValues = NO_SECRETS,
 ) -> SecretValues:
-    """The values of secret variables, those assigned in ``texts`` as in a shell, and those that are ``found``."""
+    """The values of secret variables, those in ``words``, those that are ``found``, and the ``others``."""
     stated = stated_secrets(variables) if variables else []
-    assigned: list[str] = []
-    if "=" in "".join(texts):  # most have none; asking each text takes 0.4 % of the instructions to derive facts
-        assigned = [value for text in texts if "=" in text for value in _assigned_values(text)]
-    return SecretValues([*stated, *found, *assigned]) if stated or found or assigned else NO_SECRETS
+    of_words = [] if are_harmless(words) else list(secrets_of_words(words))
+    values = [*stated, *found, *of_words]
+    return SecretValues(values, others) if values else others
 
 
 def stated_secrets(variables: Mapping[str, str | None]) -> list[str]:
-    """The values of the variables whose names are those of secrets."""
-    return [value for name, value in variables.items() if value is not None and is_secret(name)]
+    """The values of the variables whose names are those of secrets, and the secrets in the other values."""
+    found: list[str] = []
+    for name, value in variables.items():
+        if value is not None:
+            found += [value] if is_secret(name) else secrets_of_text(value)
+    return found
 
 
-def assigned_secrets(text: str) -> Iterator[str]:
-    """The beginnings of the values that a text assigns to names of secrets as a shell does."""
-    return _assigned_values(text) if "=" in text else iter(())
+def are_harmless(words: Sequence[str]) -> bool:
+    """Whether ``secrets_of_words`` finds nothing.
+
+    Most words of commands repeat. To look each up in a cache of `functools` takes 3 % more of the instructions to
+    derive facts.
+    """
+    for word in filterfalse(HARMLESS.__contains__, words):  # noqa: SIM110  # a generator takes more
+        if not word.isdigit() and not is_harmless(word):
+            return False
+    return True
 
 
-def _assigned_values(text: str) -> Iterator[str]:
-    for name, *values in SHELL_ASSIGNMENT.findall(text):
-        if is_secret(name):
-            yield from values
+def is_harmless(word: str) -> bool:
+    """Whether a word has no secret, and none follows it."""
+    if not is_plain(word):
+        is_flag = word[:1] == "-" and is_secret(word)
+        if is_flag or next(iter(secrets_of_text(word)), None) is not None:
+            return False
+    if len(word) <= MAX_HARMLESS_WORD:
+        if len(HARMLESS) == MAX_HARMLESS:
+            HARMLESS.clear()
+        HARMLESS.add(str(word))
+    return True
+
+
+def secrets_of_words(words: Sequence[str]) -> Iterator[str]:
+    """The values in a command: in a word, or the word after the flag of a secret."""
+    for at, word in enumerate(words):
+        if word in HARMLESS:
+            continue
+        yield from secrets_of_text(word)
+        if word.startswith("-") and at + 1 < len(words) and not words[at + 1].startswith("--") and is_secret(word):
+            yield from _stated(words[at + 1])
+
+
+def secrets_of_text(text: str) -> Iterable[str]:
+    """The secrets in a user's text: JSON, a script, or a single value."""
+    return _secrets_of_text(text) if may_have_name(text) else ()
+
+
+def _secrets_of_text(text: str) -> Iterator[str]:
+    bracket = BRACKET.search(text)
+    if bracket is not None and text.rstrip()[-1] in "]}":
+        try:
+            document = json.loads(text[bracket.start() :])
+        except (ValueError, RecursionError):
+            pass
+        else:
+            yield from secrets_of_names(document)
+            yield from users_of(text)
+            return
+    if len(text) <= MAX_LINE and SCRIPT.search(text) is None:
+        for part in secret_parts(text):
+            yield from _stated(part)
+        return
+    yield from users_of(text)
+    for default in EXPANSION.finditer(text):
+        if is_secret(default[1]):
+            yield text[default.end() : default.end() + MAX_TEXT].partition("}")[0]
+    for name in NAME.finditer(text):
+        follows = VALUE.match(text, name.end()) if is_secret(name.group()) else None
+        if follows is not None:
+            value = next(filter(None, follows.groups()[1:]))
+            if _is_value(text, name, follows[1], value):
+                yield value
+
+
+def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> bool:
+    """Whether what follows the name of a secret in a script or in YAML is its value, and no word of a sentence."""
+    if "=" in separator:
+        return True
+    is_field = ":" in separator and FIELD.search(text, max(0, name.start() - MAX_INDENT), name.start()) is not None
+    return is_field or ((":" in separator or name.group().startswith("-")) and any(map(str.isdigit, value)))
+
+
+def _stated(value: str) -> Iterator[str]:
+    """The beginning of a value that is no variable's."""
+    if len(value if "$" not in value else EXPANDED.sub("", value)) >= MIN_VALUE:
+        yield value[:MAX_TEXT]
+
+
+def secrets_of_names(document: Any) -> Iterator[str]:
+    """Every text in a document of a user's own fields that is under the name of a secret, or beside it as its value."""
+    found: list[tuple[Any, bool]] = [(document, False)]
+    while found:
+        value, is_hidden = found.pop()
+        if type(value) is str:
+            yield from _stated(value) if is_hidden else secrets_of_text(value)
+        elif type(value) is list:
+            if not is_hidden:
+                yield from secrets_of_words([item if type(item) is str else "" for item in value])
+            if is_hidden or not TEXT.issuperset(map(type, value)):
+                found += [(item, is_hidden) for item in value if is_hidden or type(item) is not str]
+        elif type(value) is dict:
+            is_value = any(isinstance(name := value.get(field), str) and is_secret(name) for field in NAME_FIELDS)
+            found += [
+                (item, is_hidden or is_secret(key) or (is_value and key not in NAME_FIELDS))
+                for key, item in value.items()
+            ]

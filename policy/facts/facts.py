@@ -29,7 +29,7 @@ from policy.facts.vocabulary import (
     ancestors,
     parse_variable,
 )
-from policy.masking import masked_message
+from policy.masking import masked
 from policy.messages import as_written, closest, listed, nearest, quoted
 from policy.pointer import at
 
@@ -114,8 +114,8 @@ def shown(value: Any) -> Any:
     """A row's value as an answer shows it: as it was sent, with the secrets in its texts hidden."""
     value = to_json(value)
     if isinstance(value, str):
-        return masked_message(value)
-    return [masked_message(item) if isinstance(item, str) else item for item in value] if type(value) is list else value
+        return masked(value)
+    return [masked(item) if isinstance(item, str) else item for item in value] if type(value) is list else value
 
 
 def nested(facts: Mapping[str, Any]) -> dict[str, Any]:

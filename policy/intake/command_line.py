@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from policy.errors import RequestFault  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.provenance import DEFAULT
+from policy.secret_values import NO_SECRETS, SecretValues
 
 
 class Installation(Struct, frozen=True, gc=False):
@@ -61,7 +62,7 @@ class ImageVariable(Struct, frozen=True, gc=False):
     is_used: bool
 
 
-class Container(Struct, frozen=True):
+class Container(Struct, frozen=True, omit_defaults=True):
     """One vLLM engine that a manifest would start, as the manifest states it.
 
     ``words`` is the whole command, with the entry point if the manifest states one. ``places`` has the place of each
@@ -80,7 +81,8 @@ class Container(Struct, frozen=True):
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
     words. ``faults`` are those of an object that cannot be read, for which it then stands. ``secrets`` has the values
     that the manifest gives to names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the
-    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not stated.
+    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not stated. ``stated`` has the
+    secrets that the whole manifest states.
     """
 
     path: str
@@ -108,6 +110,7 @@ class Container(Struct, frozen=True):
     secrets: frozenset[str] = frozenset()
     mounts: tuple[str, ...] = ()
     folder: str = ""
+    stated: SecretValues = NO_SECRETS
 
 
 class CommandLine(Struct, frozen=True):

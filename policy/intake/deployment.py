@@ -19,6 +19,7 @@ from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 from policy.rules.releases import is_final
 from policy.secret_names import is_secret
+from policy.secret_values import NO_SECRETS, SecretValues
 
 FIELDS: Final = ("args", "env", "model_configs", "files", "environment")
 MAX_MODELS: Final = 64
@@ -130,7 +131,8 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
     ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has values that the manifest gives to
     names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the mounts that may have a
-    model, and ``folder`` the working folder; it is empty if it is not stated.
+    model, and ``folder`` the working folder; it is empty if it is not stated. ``stated`` has the secrets that the whole
+    manifest states.
     """
 
     args: list[str] | str
@@ -153,6 +155,7 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     secrets: frozenset[str] = frozenset()
     mounts: tuple[str, ...] = ()
     folder: str = ""
+    stated: SecretValues = NO_SECRETS
 
     @property
     def text_length(self) -> int:
@@ -263,7 +266,7 @@ def read_model_configs(document: object, pointer: str, faults: list[RequestFault
             found[name.rstrip("/")] = config
         else:
             faults.append(
-                RequestFault(at(pointer, name), f"expected the object of a config.json, got {quoted(config)}")
+                RequestFault(at(pointer, name), f"expected the object of a config.json, got {_shown(config, name)}")
             )
     return found
 

@@ -63,7 +63,7 @@ from policy.intake.variables import refused_variables, variable_warnings
 from policy.masking import masked_message
 from policy.messages import quoted
 from policy.rules.releases import series
-from policy.secret_values import secret_values, stated_secrets
+from policy.secret_values import NO_SECRETS, secret_values, secrets_of_text, secrets_of_words, stated_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,9 +115,13 @@ def derive_facts(
         *command.secrets,
         *deployment.secrets,
         *(stated_secrets(command.env) if command.env else ()),
-    )  # it may set what `env` has anew
-    secrets = secret_values(deployment.env, texts, found)
-    if secrets:
+        # it may set what `env` has anew
+        *(() if texts[-len(command.words) :] == command.words else secrets_of_words(command.words)),
+        *([each for text in deployment.files.values() for each in secrets_of_text(text)] if deployment.files else ()),
+    )
+    secrets = secret_values(deployment.env, texts, found, deployment.stated)
+    has_secrets = secrets is not NO_SECRETS
+    if has_secrets:
         deployment, command = _without_secrets(deployment, secrets), _without_secrets(command, secrets)
         find = _naming(find, secrets)
     try:
@@ -128,11 +132,11 @@ def derive_facts(
     except RequestInvalid as error:
         error.hide(secrets)
         raise
-    if secrets:
+    if has_secrets:
         models = {secrets.named(name): secrets.named(own) for name, own in result.models.items()}
         result = structs.replace(result, models=models, secrets=secrets)
-    hidden = secrets.hidden if secrets else masked_message
-    ignored = [] if result.options.is_plain and not secrets else result.ignored
+    hidden = secrets.hidden if has_secrets else masked_message
+    ignored = [] if result.options.is_plain and not has_secrets else result.ignored
     messages = (ignored, result.warnings, result.launch_errors, result.doubts, result.program_doubts)
     for texts in filter(None, (*messages, result.unknown_models)):
         texts[:] = [hidden(text) for text in texts]

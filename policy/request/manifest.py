@@ -85,23 +85,21 @@ def containers_of(
                 "give fewer containers, or only the models that they serve",
             )
         )
+    stated = SecretValues(secrets_of(manifest.document))
     if faults:
         error = RequestInvalid(faults)
-        error.hide(SecretValues(secrets_of(manifest.document)))
+        error.hide(stated)
         raise error
-    if any(container.faults or container.problem for container in containers):
-        stated = SecretValues(secrets_of(manifest.document))
-        containers = [_without_secrets(container, stated) for container in containers]
-    return containers
+    return [_without_secrets(container, stated) for container in containers] if stated else containers
 
 
 def _without_secrets(container: Container, stated: SecretValues) -> Container:
     """The container without the values that the manifest ``stated`` for secrets in what is wrong with it."""
-    if not (stated and (container.faults or container.problem)):
-        return container
+    if not (container.faults or container.problem):
+        return replace(container, stated=stated)
     error = RequestInvalid(container.faults)
     error.hide(stated)
-    return replace(container, faults=error.faults, problem=stated.hidden(container.problem))
+    return replace(container, faults=error.faults, problem=stated.hidden(container.problem), stated=stated)
 
 
 def request_of(
@@ -117,7 +115,7 @@ def request_of(
     """
     request = _request_of(container, manifest, releases, remedies, stated_by)
     if isinstance(request, RequestInvalid):
-        request.hide(secret_values(container.env, (), container.secrets))
+        request.hide(secret_values(container.env, (), container.secrets, container.stated))
     return request
 
 
@@ -191,6 +189,7 @@ def _request_of(
         secrets=container.secrets,
         mounts=container.mounts,
         folder=container.folder,
+        stated=container.stated,
     )
     return replace(
         base,

@@ -13,6 +13,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from policy.messages import quoted
 from service.auth.access import DENIED, OPEN_PATHS
 from service.documents.accept import headers_of
 from service.problems import Refused
@@ -91,7 +92,7 @@ class BrowserGuard:
         name = host[:MAX_HOST].decode("latin-1")
         raise Refused(
             "unknown-host",
-            f"the service does not answer for the host `{name}`; "
+            f"the service does not answer for the host {quoted(name, MAX_HOST)}; "
             "list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens",
         )
 

@@ -67,10 +67,11 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
             f"{int(length)} bytes are more than the {limit} that are read; "
             "send less, or a stream of lines to /v1/decisions/batch",
         )
-    if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
+    encoding = headers.get(b"content-encoding", b"")
+    if encoding and encoding.strip().lower() not in {b"", b"identity"}:
         raise Refused(
             "unsupported-encoding",
-            f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it without an encoding",
+            f"the body is {quoted(encoding.decode('latin-1'))}-encoded; send it without an encoding",
         )
     content_type = headers.get(b"content-type", b"")
     accept = headers.get(b"accept", b"")

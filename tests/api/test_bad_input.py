@@ -707,6 +707,11 @@ def test_a_compressed_body_is_a_415_with_a_remedy(client: httpx.Client, path: st
     )
 
 
+def test_a_secret_in_the_name_of_an_encoding_is_not_shown(client: httpx.Client) -> None:
+    response = client.post("/v1/decisions", content=b"{}", headers={"content-encoding": "https://user:abc123@host"})
+    assert problem_of(response)[2] == [("", "the body is `https://…@host`-encoded; send it without an encoding")]
+
+
 def test_a_compressed_stream_is_a_415(client: httpx.Client) -> None:
     headers = {"content-type": "application/x-ndjson", "content-encoding": "gzip"}
     assert problem_of(

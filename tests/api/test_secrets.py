@@ -387,7 +387,30 @@ def answers(policy: Policy, document: dict[str, Any], *, explain: bool) -> Itera
             yield encode(decision).decode() + (as_text(decision_for_people(decision)) if explain else "")
 
 
+SPELLINGS: Final = (
+    *(f"https://h/x?sv=1&sig=Zq8%2F{SECRET}%3D", f"password=a%20{SECRET}", f"%70assword={SECRET}"),
+    *(f'{{"password": ["{SECRET}"]}}', f'{{"auth": {{"user": "a", "x": "{SECRET}"}}}}', f'["--api-key", "{SECRET}"]'),
+    *(f"'--api-key' '{SECRET}'", f'{{"password": "a b {SECRET}"}}', f"password='a {SECRET}'", f"password=a,{SECRET}"),
+    *(f"password: |\n  {SECRET}", f"password:\n  {SECRET}", f"--api-key\t{SECRET}", f"--hf-token \\\n {SECRET}"),
+    *(f"Authorization: Negotiate {SECRET}", f'Authorization: Digest username="a", response="{SECRET}"'),
+    *(f"password:a@{SECRET}", f"HF_TOKEN:a@{SECRET}", f'{{"pass\\u0077ord": "{SECRET}"}}', f"password|{SECRET}"),
+    *(f'{{"value":"{SECRET}","name":"HF_TOKEN"}}', f'{{"key": "token", "value": "{SECRET}"}}', f'"token" "{SECRET}"'),
+    *(f"https://u:a{mark}{SECRET}@h/x" for mark in ("'", '"', "`", " ", "\t", ";", "%20", "/", "@")),
+    *(
+        f"https://u:{SECRET}\uff20h/x",
+        f"https%3A%2F%2Fu%3A{SECRET}%40h%2Fx",
+        f"u:a'{SECRET}@h",
+        f"https:\\/\\/u:{SECRET}@h",
+    ),
+    *(
+        f"- name: API_KEY\n  value: {SECRET}",
+        f"<password>{SECRET}</password>",
+        f"&quot;token&quot;:&quot;{SECRET}&quot;",
+    ),
+)
+"""Values of which all may be a secret that follows its name, whatever is between them, or that precedes a host."""
 QUOTED_VALUES: Final = (
+    *SPELLINGS,
     *(f"api_key: {SECRET}1", f"token={SECRET}", f"x,token={SECRET},y", f"--api-key {SECRET}", f"password={SECRET}"),
     *(f"Bearer {SECRET}", f"Authorization: Basic {SECRET}", f'{{"api_key": "{SECRET}"}}', f'[{{"token": "{SECRET}"}}]'),
     *(URL, f"//user:{SECRET}@h", f"user:{SECRET}@host", f"http://user:p/{SECRET}@h", f"GITHUB_PAT={SECRET}"),
@@ -858,9 +881,51 @@ def stating_manifests() -> Iterator[object]:
         yield {"script": f"{before}\ndocker run {IMAGE} --model {NAME} --dtype $API_KEY"}
         yield {"script": f"{before}\nA=$API_KEY\nunset API_KEY\ndocker run {IMAGE} --model {NAME} --dtype $A --$A"}
     yield {"script": f"docker run -e API_KEY={SECRET} -e API_KEY=x {IMAGE} --model {NAME} --dtype {SECRET}"}
+    yield from stating_elsewhere()
     for script in (SERVE_IT, f"A=$API_KEY; unset API_KEY; vllm serve {NAME} --dtype $A", f"sudo {SERVE_IT}"):
         yield {"run": script, "envs": {"API_KEY": SECRET}, "resources": {"image_id": f"docker:{IMAGE}"}}
         yield {"type": "service", "image": IMAGE, "env": [f"API_KEY={SECRET}"], "commands": [script], "port": 8000}
+
+
+def stating_elsewhere() -> Iterator[object]:
+    """Manifests in which a name of a secret stands elsewhere than in an engine's variables, which get the value."""
+    used = pod(args=["--model", NAME, "--worker-cls", "$(X)"], env=[{"name": "X", "value": "${HF_TOKEN}"}])
+    for parameter in ({"name": "HF_TOKEN", "value": SECRET}, {"value": SECRET, "name": "HF_TOKEN"}):
+        direct = pod(args=["--model", NAME, "--worker-cls", "${HF_TOKEN}"])
+        template = {"apiVersion": "template.openshift.io/v1", "kind": "Template", "parameters": [parameter]}
+        yield from ({**template, "objects": [each]} for each in (used, direct))
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}}
+    source = {"configMapKeyRef": {"name": "c", "key": "api_key"}}
+    field = {"fieldRef": {"fieldPath": "metadata.annotations['token']"}}
+    for origin in (source, field):
+        words = ["--model", NAME, "--worker-cls", "$(X)"]
+        annotated = pod(args=words, env=[{"name": "X", "valueFrom": origin}])
+        annotated["metadata"]["annotations"]["token"] = SECRET
+        yield [{**data, "data": {"api_key": SECRET}}, annotated]
+    for value in (f"JjJ2t8g8${SECRET.replace('-', '')}", f"JjJ2t8g8$${SECRET}"):
+        for environment in ({"API_KEY": value}, [f"API_KEY={value}"]):
+            yield {"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME], "environment": environment}}}
+    for mark in ("'", "\\", ";", "&", "|"):
+        command = f"--model {NAME} --worker-cls ${{API_KEY:-a{mark}{SECRET}}}"
+        yield {"services": {"vllm": {"image": IMAGE, "command": command}}}
+    named = pod(args=["--model", NAME])
+    named["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps({"api_key": SECRET})
+    yield named
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"api-key: &a {SECRET}\ndtype: *a\n",
+        f"x: &a {{token: {SECRET}}}\ndtype: *a\n",
+        f"quantization: {{password: [{SECRET}]}}\n",
+        f"quantization: 'password: a {SECRET}'\n",
+        f"my-token: |\n  {SECRET}\nquantization: {SECRET}\n",
+    ],
+)
+def test_a_secret_in_a_file_of_options_is_not_shown(policy: Policy, text: str) -> None:
+    document = deployment(["serve", NAME, "--config", "c.yaml"], files={"c.yaml": text})
+    assert not has_secret("".join(answers(policy, document, explain=True)))
 
 
 def test_a_stated_secret_is_not_shown_in_any_kind_of_manifest(policy: Policy) -> None:

@@ -238,6 +238,27 @@ def test_a_diff_makes_the_new_text_of_the_old_one(lines: list[str], data: st.Dat
     assert patched(old, diff_of("f", old, new)) == new
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["- --api-key", "- SECRET"],
+        ["- --api-key=SECRET"],
+        ["- name: API_KEY", "  value: SECRET"],
+        ["- value: SECRET", "  name: API_KEY"],
+        ["password: |", "  first", "  SECRET"],
+        ["HF_TOKEN: SECRET"],
+        ["- https://user:SECRET@host/x"],
+    ],
+)
+def test_a_line_with_a_secret_is_no_context_of_a_diff(lines: list[str]) -> None:
+    for before, after in ((lines, []), ([], lines), (lines, lines)):
+        old = "\n".join(["a:", *before, "- b", "- c", *after, "d:", ""])
+        for new in (old.replace("- b\n", ""), old.replace("- b\n", "- e\n"), old.replace("- c\n", "- e\n- f\n")):
+            diff = diff_of("f", old, new)
+            assert "SECRET" not in diff
+            assert patched(old, diff) == new
+
+
 def patched(old: str, diff: str) -> str:
     """The text with a unified diff applied."""
     before, found, at = old.split("\n"), [], 0

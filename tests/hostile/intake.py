@@ -422,6 +422,23 @@ ENVIRONMENT: Final[dict[str, Family]] = {
         args=["--model", NAME, "--served-model-name", "abcdef;' " * (size // 18)],
         env={"TOKEN": "abcdef${;' \\x" * (size // 24)},
     ),
+    "users of addresses in a value": lambda size: deployment(
+        args=["--model", NAME, "--quantization", "https://u: @a %40 //b:c@" * (size // 24)]
+    ),
+    "names and values in JSON": lambda size: deployment(
+        args=[
+            "--model",
+            NAME,
+            "--hf-overrides",
+            json.dumps({"a": [{"value": "abcdef", "name": "token"}] * (size // 36)}),
+        ]
+    ),
+    "names of secrets without values": lambda size: deployment(
+        args=["--model", NAME, "--served-model-name", "name=token token: pass\\u0077ord %70ass " * (size // 37)]
+    ),
+    "names of secrets in a file": lambda size: deployment(
+        args=["--model", NAME, "--config", "c.yaml"], files={"c.yaml": "a-token: &a |\n- b\n" * (size // 18)}
+    ),
     "separators within a secret": lambda size: deployment(
         args=["--model", NAME, "--served-model-name", "abc" + ";" * (size // 4) + "def"],
         env={"TOKEN": "abcdef", "A_TOKEN": "a`${(" * (size // 8)},

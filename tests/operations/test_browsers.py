@@ -69,6 +69,7 @@ def test_a_service_on_loopback_answers_only_for_names_of_this_machine(shared: Ca
         before = service.metrics()
         found = {host: status(client, host=host) for host in LOOPBACK_HOSTS}
         problem = client.get("/v1/policy", headers={"host": "evil.example"}).json()
+        secret = client.get("/v1/policy", headers={"host": "token=abc123"}).text
         calls = {(method, path): status(client, method, path, host="evil.example") for method, path in (
             ("POST", "/v1/decisions/batch"), ("POST", "/v1/dry-run"), ("POST", "/v1/admission"), ("GET", "/metrics"),
             ("GET", "/docs"), ("GET", "/v1/log"), ("GET", "/unknown"), ("OPTIONS", "/v1/decisions"),
@@ -77,6 +78,7 @@ def test_a_service_on_loopback_answers_only_for_names_of_this_machine(shared: Ca
         probes = [status(client, "GET", path, host="10.1.2.3:8080") for path in ("/livez", "/readyz")]
         metrics = service.metrics_since(before)
     assert found == LOOPBACK_HOSTS
+    assert "`token=…`" in secret
     assert (problem["type"], problem["status"], problem["detail"]) == (
         "urn:runner-policy:problem:unknown-host",
         421,
@@ -88,7 +90,7 @@ def test_a_service_on_loopback_answers_only_for_names_of_this_machine(shared: Ca
     assert calls == dict.fromkeys(calls, 421)
     assert probes == [200, 200]
     refusals = sum(code == 421 for code in LOOPBACK_HOSTS.values())
-    assert metrics['runner_policy_access_denied_total{reason="host"}'] == refusals + 1 + len(calls)
+    assert metrics['runner_policy_access_denied_total{reason="host"}'] == refusals + 2 + len(calls)
     assert metrics['runner_policy_requests_total{path="/v1/decisions",status="421"}'] == refusals + 1
 
 

@@ -36,35 +36,38 @@ class PositionalWords:
     Each has its place and what a message shows of it. ``unknown`` has those whose value is not known.
     """
 
-    __slots__ = ("known", "unknown")
+    __slots__ = ("is_hidden", "known", "unknown")
 
     def __init__(self) -> None:
         self.known: list[tuple[str, str, str]] = []
         self.unknown: list[tuple[str, str, str]] = []
+        self.is_hidden = False
+        """Whether an earlier word follows the name of a secret, so that each later one may be a part of the secret."""
 
     def add(self, words: Sequence[str], places: Sequence[str], at: int, result: ParseResult) -> None:
         """Add the word at a position, unless it may be the secret of a flag that blanks part from its `=`."""
         flag = _flag_of_secret(words, at)
         if flag:
+            self.is_hidden = True
             result.fault(
                 places[at],
                 f"the word after {quoted(flag)} and `=` may be a secret, but vLLM does not read it as the value; write "
                 f"{quoted(f'{flag}=VALUE')} without blanks",
             )
             return
-        self.known.append((words[at], places[at], self._shown(words, places, at, result)))
+        self.known.append((words[at], places[at], self._shown(words, at, result)))
 
-    def _shown(self, words: Sequence[str], places: Sequence[str], at: int, result: ParseResult) -> str:
+    def _shown(self, words: Sequence[str], at: int, result: ParseResult) -> str:
         """An unexpected word as a message shows it, masked if it may be part of a secret that a shell split."""
         if len(self.known) > result.max_faults:
             return ""
-        if result.after_secret:
+        if result.after_secret or self.is_hidden:
             return HIDDEN
-        if self.known and self.known[-1][1:] == (places[at - 1], HIDDEN):
-            return HIDDEN  # `–api-key FIRST SECOND`: vLLM takes several keys
         before = at - 1 if at < 2 or words[at - 1] != "--" else at - 2  # noqa: PLR2004  # the `--` and a word before it
-        is_part = at > 0 and (is_secret(words[before]) or masked(f"{words[before]} {words[at]}").endswith(HIDDEN))
-        return HIDDEN if is_part else words[at]
+        self.is_hidden = at > 0 and (
+            is_secret(words[before]) or masked(f"{words[before]} {words[at]}").endswith(HIDDEN)
+        )
+        return HIDDEN if self.is_hidden else words[at]
 
     def set_model(self, result: ParseResult) -> None:
         """Set the model from the positional words: after `vllm serve` the first one is the model."""

@@ -11,6 +11,7 @@ from policy.intake.launch.checks import Check, CompiledCheck, Message, checks_of
 from policy.intake.launch.models import UnknownArgument, has_known_type
 from policy.intake.launch.values import UnknownVariable
 from policy.intake.model.formula import EMPTY, UNSUPPORTED, Incomputable, Scope, compute
+from policy.masking import masked
 from policy.messages import QUOTED
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def fill(text: str, key: Callable[[str], Any]) -> str:
 def _shown(formula: Any, key: Callable[[str], Any]) -> str:
     try:
         found = compute(formula, key)
-        text = ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
+        text = ", ".join(masked(str(item)) for item in found) if isinstance(found, list | tuple) else masked(str(found))
     except (Incomputable, ValueError):  # not known, or a number that is too long to show
         return "…"
     most = MAX_LIST if isinstance(found, list | tuple) else QUOTED

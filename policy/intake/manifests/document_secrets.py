@@ -1,7 +1,7 @@
-"""The secrets that a manifest states anywhere, for messages about an object that cannot be read.
+"""The secrets that a manifest states anywhere: what its messages hide, whatever becomes of the values.
 
-They are the values of variables, of other fields with a variable's name, and of a Secret. Not here: those of an engine
-that can be read (`stated_variables`).
+Fields of a kind's own, such as ``topologyKey``, may have the names of secrets and hold none; the names of variables,
+parameters, annotations and what a text assigns are those of users.
 """
 
 from __future__ import annotations
@@ -10,15 +10,49 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.secret_names import is_secret
-from policy.secret_values import assigned_secrets
+from policy.secret_values import (
+    HARMLESS,
+    TEXT,
+    are_harmless,
+    is_harmless,
+    secrets_of_names,
+    secrets_of_text,
+    secrets_of_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARIABLES: Final = frozenset(
-    {"env", "envs", "environment", "envVars", "env_vars", "environmentVariables", "variables", "data", "stringData"}
+    {
+        *(
+            "env",
+            "envs",
+            "environment",
+            "envVars",
+            "env_vars",
+            "environmentVariables",
+            "variables",
+            "data",
+            "stringData",
+        ),
+        *("annotations", "parameters", "args", "arguments"),
+    }
 )
-"""The fields whose own fields are variables, or the keys of a Secret or a ConfigMap."""
+"""The fields whose own fields have names of users."""
+APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation that has the object once more, with the fields of its kind."""
+REFERENCES: Final = ("Ref", "Name", "_name", "Secret", "Secrets")
+"""How fields end that name an object with secrets."""
+MAX_BLANKS: Final = 8
+"""How many blanks a secret has at most in a field of a kind: `pass1Prompt` has sentences."""
+OTHER_FIELDS: Final = frozenset(
+    {
+        *("key", "keys", "secret", "secrets", "topologyKey", "tokenKey", "sessionKey", "matchLabelKeys"),
+        *("mismatchLabelKeys", "hashKey", "partitionKey"),
+    }
+)
+"""Fields of kinds that have the names of secrets, and hold names of other things."""
 
 
 def secrets_of(document: Any) -> Iterator[str]:
@@ -26,20 +60,35 @@ def secrets_of(document: Any) -> Iterator[str]:
     found: list[tuple[Any, bool]] = [(document, False)]
     while found:
         value, are_variables = found.pop()
-        if isinstance(value, str):
-            yield from assigned_secrets(value)
-        elif isinstance(value, list):
-            found += [(item, False) for item in value]
-        elif isinstance(value, dict):
-            name, text = value.get("name"), value.get("value")
-            if isinstance(name, str) and isinstance(text, str) and is_secret(name):
-                yield text
+        if type(value) is str:
+            yield from secrets_of_text(value)
+        elif type(value) is list:
+            if TEXT.issuperset(map(type, value)):
+                yield from () if are_harmless(value) else secrets_of_words(value)
+            else:
+                yield from secrets_of_words([item if type(item) is str else "" for item in value])
+                found += [(item, False) for item in value if type(item) is not str]
+        elif type(value) is dict:
+            if "name" in value and "value" in value and type(name := value["name"]) is str and is_secret(name):
+                yield from secrets_of_names({name: value["value"]})
             for key, item in value.items():
-                if not isinstance(key, str):
+                if type(key) is not str:
                     continue
-                if isinstance(item, str) and (are_variables or key.isupper()) and is_secret(key):
-                    yield from (item, *_decoded(item))
-                found.append((item, key in VARIABLES))
+                if item and is_secret(key) and (are_variables or key.isupper() or _is_value(key, item)):
+                    yield from secrets_of_names({key: item})
+                    if type(item) is str:
+                        yield from _decoded(item)
+                if type(item) is str:
+                    if item not in HARMLESS and key != APPLIED and not is_harmless(item):
+                        yield from secrets_of_text(item)
+                elif item:
+                    found.append((item, key in VARIABLES))
+
+
+def _is_value(field: str, value: Any) -> bool:
+    """Whether a field of a kind holds a secret, and not the name of an object or of a field with one, or sentences."""
+    is_prose = type(value) is str and value.count(" ") > MAX_BLANKS
+    return not is_prose and field not in OTHER_FIELDS and not field.endswith(REFERENCES)
 
 
 def _decoded(text: str) -> Iterator[str]:

@@ -207,10 +207,11 @@ def version_of(image: str | None, table: ImageTable) -> ImageVersion:
 
 
 def _unversioned(image: str, digest: str | None, row: ImageRow | None) -> str:
+    shown = quoted(image, MAX_NAME)
     if digest is not None:
-        return f"the image `{image}` is named by its digest, which does not show vLLM's version"
+        return f"the image {shown} is named by its digest, which does not show vLLM's version"
     if row is None or not row.has_releases:
-        return f"the tag of the image `{image}` does not name vLLM's version"
+        return f"the tag of the image {shown} does not name vLLM's version"
     if any(each.pattern.has_release for each in row.patterns):
-        return f"the tag of the image `{image}` names no release of vLLM"
-    return f"the table of images has no release of vLLM for the tag of `{image}` (`{row.id}`)"
+        return f"the tag of the image {shown} names no release of vLLM"
+    return f"the table of images has no release of vLLM for the tag of {shown} (`{row.id}`)"

@@ -13,6 +13,7 @@ from msgspec import Struct
 from policy.intake.deployment import PLATFORMS
 from policy.intake.model.configuration import Configuration, architectures_stated
 from policy.intake.model.formula import Incomputable, compute
+from policy.masking import masked
 from policy.messages import QUOTED
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class _ClassSelection:
                 return found, backend
             if backend is None and "auto_map" not in self.configuration.stated:
                 raise Unsupported(
-                    f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} "
+                    f"The Transformers implementation of {masked(self.architectures[0])[:QUOTED]!r} "
                     "is not compatible with vLLM."
                 )
         unknown = not any(architecture in self.tables.models for architecture in self.architectures)
@@ -310,7 +311,7 @@ class _ClassSelection:
 
     def _refusal(self) -> str:
         """The message of vLLM, with long names and long lists truncated."""
-        shown = [architecture[:QUOTED] for architecture in self.architectures[:MAX_SHOWN]]
+        shown = [masked(architecture)[:QUOTED] for architecture in self.architectures[:MAX_SHOWN]]
         more = f" and {len(self.architectures) - MAX_SHOWN} more" if len(self.architectures) > MAX_SHOWN else ""
         for architecture in self.architectures:
             if architecture in self.tables.previously:
