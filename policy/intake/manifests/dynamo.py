@@ -8,10 +8,13 @@ operator adds for several nodes depends on its version, so there is only a note.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests.dynamo_defaults import FRONTEND, MAIN, add_command
 from policy.intake.manifests.dynamo_fields import ALONE, COMPONENT, GRAPH, SERVICE
+from policy.intake.manifests.dynamo_metadata import add_converted, object_doubt
+from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import mount_paths
@@ -28,7 +31,7 @@ from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from policy.intake.manifests.draft import EngineDraft
     from policy.intake.manifests.reading import ManifestNode
@@ -66,7 +69,7 @@ JOINED: Final = (
 def read_graph(document: ManifestNode) -> None:
     """Read the services (v1alpha1) and components (v1beta1) of a graph that run vLLM."""
     spec = document.get("spec")
-    with unread_fields((GRAPH, spec)):
+    with unread_fields((GRAPH, spec)), _doubted(document):
         for _, service in spec.get("services").fields():
             with unread_fields((SERVICE, service)):
                 _read_service(service, spec)
@@ -78,9 +81,19 @@ def read_graph(document: ManifestNode) -> None:
 def read_component(document: ManifestNode) -> None:
     """Read a component that is deployed without a graph."""
     spec = document.get("spec")
-    with unread_fields((ALONE, spec)):
+    with unread_fields((ALONE, spec)), _doubted(document):
         _read_service(spec, spec)
         _read_component(spec, spec)
+
+
+@contextmanager
+def _doubted(document: ManifestNode) -> Iterator[None]:
+    """Add the doubt about the object's labels and annotations to the engines that are read within."""
+    count = len(document.reader.containers)
+    with doubted(document.reader, lambda: object_doubt(document)):
+        yield
+    if len(document.reader.containers) == count:
+        add_converted(document)
 
 
 def _read_service(service: ManifestNode, graph: ManifestNode) -> None:

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.messages import enumerated, quoted
+from policy.intake.manifests.metadata_names import is_of, names_doubt
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 GROUP: Final = "serving.kserve.io"
 INTERNAL: Final = f"internal.{GROUP}"
-MAX_SHOWN: Final = 3
-FIELDS: Final = ("labels", "annotations")
 OF_ENGINE: Final = frozenset(
     {
         *("deploymentMode", "autoscalerClass", "metrics", "metric", "targetUtilizationPercentage", "target"),
@@ -66,19 +64,8 @@ def metadata_doubt(node: ManifestNode, *, is_replaced: bool = False) -> str:
 
     With ``is_replaced`` the node is the metadata of a service with a model's URI.
     """
-    value = node.value if isinstance(node.value, dict) else {}
-    for field in FIELDS:
-        names = value.get(field)
-        found = (
-            [name for name in names if _is_changing(name, is_replaced=is_replaced)] if isinstance(names, dict) else []
-        )
-        if found:
-            return CHANGES.format(enumerated(found, MAX_SHOWN), quoted(node.below([field]).path))
-    return ""
+    return names_doubt(node, lambda name: _is_changing(name, is_replaced=is_replaced), CHANGES)
 
 
-def _is_changing(name: object, *, is_replaced: bool) -> bool:
-    if not isinstance(name, str) or name in HARMLESS or (is_replaced and name in REPLACED):
-        return False
-    domain = name.partition("/")[0]
-    return domain == GROUP or domain.endswith(f".{GROUP}")
+def _is_changing(name: str, *, is_replaced: bool) -> bool:
+    return is_of(name, GROUP) and name not in HARMLESS and not (is_replaced and name in REPLACED)
