@@ -366,7 +366,7 @@ def test_calculations_count_towards_the_limit_of_words() -> None:
         split("((a));" * (MAX_WORDS + 1), {})
 
 
-@pytest.mark.parametrize("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=("])
+@pytest.mark.parametrize("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=(", "x=(\\", "x=(a\\", "x=( \\", "x=(a\n\\"])
 def test_an_array_that_is_not_closed_is_a_fault(text: str) -> None:
     with pytest.raises(ShellSyntaxError, match="the array at character 3 is not closed"):
         split(text, {})

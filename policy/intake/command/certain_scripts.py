@@ -15,7 +15,7 @@ from policy.intake.command.certain_builtins import BUILTINS, CHECKS, HARMLESS_BU
 from policy.intake.command.command_builder import ASSIGNED
 from policy.intake.command.script_variables import NAME
 from policy.intake.command.words import Unknown
-from policy.masking import shown_builtin, shown_command
+from policy.masking import HIDDEN, MIN_VALUE, shown_builtin, shown_command
 from policy.messages import quoted
 
 JOINED_LINES: Final = re.compile(r"[^ \t\n](?:\\\n)++[^ \t\n]")
@@ -76,6 +76,11 @@ LISTS: Final = re.compile(rf"(?:{COMMAND}(?:(?:&&|\|\||\|(?!&)){COMMAND})*+(?:[;
 
 Saves four of five calls for a script of short commands.
 """
+MAX_SHOWN: Final = 40
+OPENING: Final = re.compile(r"""\$(?:\{[#!]?\w{0,36}|\(\(|[\['"])?""")
+"""Matches the beginning of an expansion, with the variable's name."""
+CLOSINGS: Final = {"${": "}", "$((": "))", "$[": "]", '$"': '"'}
+"""The end of an expansion, by its beginning."""
 SHELL_SETTERS: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Builtins that change the shell, unless a redirection fails."""
 ASSIGNMENT: Final = "A=b"
@@ -106,6 +111,15 @@ def uncertain_construct(text: str, *, is_bash: bool) -> str:
     if JOINED_LINES.search(text) is not None:
         return "a line continuation without a blank beside it"
     return _Scanner(text, is_bash=is_bash).construct()
+
+
+def _shown_expansion(text: str) -> str:
+    """The beginning of a text up to the end of its expansion, or its opening if the rest may be a secret."""
+    opening = OPENING.match(text)
+    assert opening is not None  # INVARIANT: an expansion begins with a dollar
+    kind = next((kind for kind in CLOSINGS if opening.group().startswith(kind)), "")
+    rest, closing, _ = text[opening.end() :].partition(CLOSINGS[kind]) if kind else (text[opening.end() :], "", "")
+    return opening.group() + (f"{rest}{closing}" if len(rest) < MIN_VALUE else HIDDEN)
 
 
 class _Scanner:
@@ -331,13 +345,13 @@ class _Scanner:
                     return f"{quoted(match.group())} of an array"
                 is_of_bash = pattern is BRACES and (match["bash"] or match["element"])
                 if is_of_bash and match["element"] and self.is_bash and not self._is_element(match):
-                    return f"the expansion {quoted(match.group())}"
+                    return f"the expansion {quoted(_shown_expansion(match.group()))}"
                 return f"{quoted(match.group())}, which only bash has" if is_of_bash and not self.is_bash else ""
         if (match := ANSI_C.match(text, start)) is not None:
             self.at = match.end()
             return "" if self.is_bash else "`$'…'`, which only bash has"
         if text.startswith("$((", start) or not text.startswith(("$(", "`"), start):
-            return f"the expansion {quoted(text[start : start + 40])}"
+            return f"the expansion {quoted(_shown_expansion(text[start : start + MAX_SHOWN]))}"
         self.at = backtick_end(text, start) if text[start] == "`" else bracket_end(text, start)
         return ""
 

@@ -448,7 +448,7 @@ class _ShellReader:
             if text[self.at : self.at + 1] == "\n":
                 self.builder.end_word()
                 self.at += 1
-            elif self.at == len(text) or text[self.at] in ";&|<>(":
+            elif self.at >= len(text) or text[self.at] in ";&|<>(":  # a backslash may have quoted nothing
                 raise ShellSyntaxError(f"the array at character {start + 1} is not closed; close it with `)`")
             else:
                 self.read_piece()
