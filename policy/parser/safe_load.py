@@ -24,6 +24,7 @@ from policy.parser.yamltree import (
     compose_bounded,
     position_of,
     refusal_at,
+    shown_tag,
     too_many,
 )
 
@@ -157,7 +158,7 @@ class _Bounds:
 
     def check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.tag not in TAGS:
-            raise self.refusal(event, f"the tag {quoted(event.tag)} is not supported; remove it")
+            raise self.refusal(event, f"the tag {shown_tag(str(event.tag))} is not supported; remove it")
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
         return refusal_at(self.path, *position_of(event), message)

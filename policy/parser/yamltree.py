@@ -10,12 +10,14 @@ deep input.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import yaml
 
 from policy.errors import Fault, RulesInvalid
+from policy.masking import HIDDEN, MIN_VALUE
 from policy.messages import quoted
 from policy.parser.yaml_advice import explain, explain_template
 
@@ -148,6 +150,20 @@ def position_of(event: yaml.Event) -> tuple[int, int]:
     return mark.line + 1, mark.column + 1
 
 
+YAML_TAG: Final = re.compile(r"tag:yaml\.org,2002:[a-z/:._]{0,64}")
+"""Matches a tag of YAML's own types, or of a Python object."""
+
+
+def shown_tag(tag: str) -> str:
+    """A tag in a message: one of YAML's own, or its beginning, since a password may begin as a tag does."""
+    return quoted(tag) if YAML_TAG.fullmatch(tag) is not None else _shown(tag)
+
+
+def _shown(name: str) -> str:
+    """The name of a tag or an alias, or its beginning if it is as long as a password."""
+    return quoted(name if len(name) <= MIN_VALUE else name[:1] + HIDDEN)
+
+
 class _Composer:
     """Composes a document in one pass over the events; a stack holds the open nodes."""
 
@@ -269,7 +285,7 @@ class _Composer:
 
     def tagged(self, event: yaml.Event, tag: str) -> RulesInvalid:
         advice = "remove it, or put a text that begins with `!` in quotes"
-        return self.refusal(event, f"the tag {quoted(tag)} is not supported; {advice}")
+        return self.refusal(event, f"the tag {shown_tag(tag)} is not supported; {advice}")
 
     def scalar(self, event: yaml.ScalarEvent) -> str | int | float | bool | None:
         if event.tag is not None and event.tag != "!":
@@ -333,7 +349,7 @@ class DocumentStream(_Composer):
         """The node of an alias, which counts as all nodes in it."""
         node = self.anchored.get(event.anchor)
         if node is None:
-            raise self.refusal(event, f"the alias `*{event.anchor}` has no anchor before it")
+            raise self.refusal(event, f"the alias {_shown(f'*{event.anchor}')} has no anchor before it")
         if any(node is each for each in open_nodes):
             raise self.refusal(event, f"the alias `*{event.anchor}` refers to a value that contains it")
         size, levels = self.size(node)

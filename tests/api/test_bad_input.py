@@ -753,6 +753,9 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
         (BOMB, "line 5, column 12: more than 20000 values"),
         (LADDER, "line 2, column 44: nested more than 64 deep"),
         ("facts: *x\n", "line 1, column 8: the alias `*x` has no anchor before it"),
+        ("token: *Zq8JbhpkJG4r\n", "line 1, column 8: the alias `*…` has no anchor before it"),
+        ("token: !Zq8JbhpkJG4r x\n", "line 1, column 8: the tag `!…` is not supported; remove it"),
+        ("token: !!Zq8JbhpkJG4r x\n", "line 1, column 8: the tag `t…` is not supported; remove it"),
         ("facts: {<<: 1}\n", "line 1, column 14: expected a map or a list of maps under `<<`, got `1`"),
         (
             "facts: !!python/object/apply:os.system [ls]\n",

@@ -346,7 +346,11 @@ class _Scanner:
                 is_of_bash = pattern is BRACES and (match["bash"] or match["element"])
                 if is_of_bash and match["element"] and self.is_bash and not self._is_element(match):
                     return f"the expansion {quoted(_shown_expansion(match.group()))}"
-                return f"{quoted(match.group())}, which only bash has" if is_of_bash and not self.is_bash else ""
+                return (
+                    f"{quoted(_shown_expansion(match.group()))}, which only bash has"
+                    if is_of_bash and not self.is_bash
+                    else ""
+                )
         if (match := ANSI_C.match(text, start)) is not None:
             self.at = match.end()
             return "" if self.is_bash else "`$'…'`, which only bash has"
