@@ -11,6 +11,8 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.kubernetes_references import expand_references, references
+from policy.intake.command.words import Unknown
 from policy.intake.manifests.dynamo_defaults import FRONTEND, MAIN, add_command
 from policy.intake.manifests.dynamo_fields import ALONE, COMPONENT, GRAPH, SERVICE
 from policy.intake.manifests.dynamo_metadata import add_converted, object_doubt
@@ -28,7 +30,7 @@ from policy.intake.manifests.pods import (
     read_variable,
 )
 from policy.intake.manifests.unread_fields import unread_fields
-from policy.messages import quoted
+from policy.messages import enumerated, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,9 +62,15 @@ PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]++")
 PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
 """Matches words that a shell only splits."""
 SCRIPT_WORDS: Final = 3
+MAX_SHOWN: Final = 3
 JOINED: Final = (
     "for {} nodes several releases of Dynamo's operator join the words of the command with blanks, and a shell splits "
     "and expands them again; write words without quotes, braces, variables and other characters of a shell"
+)
+ELASTIC: Final = "--enable-elastic-ep"
+QUOTED: Final = (
+    f"for `{ELASTIC}` several releases of Dynamo's operator put each word in quotes into a script, in which Kubernetes "
+    "then replaces {}, whose value may end the quotes; write the value itself"
 )
 
 
@@ -216,7 +224,23 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
         )
         if not _is_plain(draft.words):
             draft.doubt(JOINED.format(nodes))
+    elif any(ELASTIC in word.replace("_", "-") for word in draft.words):
+        ending = [f"$({name})" for name in _ending_quotes(draft)]
+        if ending:
+            draft.doubt(QUOTED.format(enumerated(ending, MAX_SHOWN)))
     draft.finish()
+
+
+def _ending_quotes(draft: EngineDraft) -> list[str]:
+    """The variables that the words refer to as `$(NAME)`, and whose values may have a single quote."""
+    named = dict.fromkeys(name for word in draft.words for name in references(word))
+    return [
+        name
+        for name in named
+        if type(value := expand_references(f"$({name})", draft.env, has_hidden_variables=draft.has_hidden_variables))
+        is Unknown
+        or (name in draft.env and "'" in value)
+    ]
 
 
 def _is_plain(words: Sequence[str]) -> bool:

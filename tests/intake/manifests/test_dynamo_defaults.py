@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
+from policy.intake.manifests.dynamo import QUOTED
 from policy.intake.manifests.dynamo_defaults import BY_SHELL
 
 DYNAMO = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.7.0"
@@ -116,3 +118,41 @@ def test_the_frontend_that_the_operator_adds_is_read(args: list[str] | None, exp
     sidecar = {"image": DYNAMO, "args": args}
     document = graph(services={"w": {"componentType": "worker", "frontendSidecar": sidecar}})
     assert [found for found, _ in engines(document)] == expected
+
+
+ELASTIC = ["a/b", "--enable-elastic-ep", "--data-parallel-backend", "ray", "--served-model-name"]
+
+
+@table(
+    ("args", "value", "is_doubt"),
+    [
+        ([*ELASTIC, "$(A)"], "x' --enable-dbo 'x", True),
+        ([*ELASTIC, "$(A)"], None, True),
+        ([*ELASTIC, "$(A)"], 'x "$y"; z', False),
+        ([*ELASTIC, "$$(A) it's"], "x'y", False),
+        ([*ELASTIC, "$(B)"], "x'y", False),
+        (["a/b", "-dpb=ray", "--enable_elastic_ep=true", "--served-model-name=$(A)"], "x'y", True),
+        (["a/b", "--served-model-name", "$(A)"], "x'y", False),
+        (["a/b", "--no-enable-elastic-ep", "--served-model-name", "x"], "x'y", False),
+    ],
+)
+def test_a_value_that_may_end_the_quotes_of_the_operators_script_is_a_doubt(
+    args: list[str], value: str | None, *, is_doubt: bool
+) -> None:
+    given: dict[str, Any] = {"valueFrom": {"secretKeyRef": {}}} if value is None else {"value": value}
+    env = [{"name": "A", **given}]
+    container: dict[str, Any] = {"name": "main", "image": VLLM, "command": ["vllm", "serve"], "args": args, "env": env}
+    template = {"spec": {"containers": [container]}}
+    for document in (
+        service("worker", **container),
+        graph("v1beta1", components=[{"name": "w", "podTemplate": template}]),
+    ):
+        ((_, doubts),) = engines(document)
+        assert doubts == ([QUOTED.format("`$(A)`")] if is_doubt else [])
+
+
+def test_so_is_one_in_a_script() -> None:
+    script = "vllm serve a/b --enable-elastic-ep --data-parallel-backend ray --served-model-name $(A)"
+    env = [{"name": "A", "value": "x'y'"}]
+    ((_, doubts),) = engines(service("worker", VLLM, command=SHELL, args=[script], env=env))
+    assert QUOTED.format("`$(A)`") in doubts
