@@ -7,6 +7,7 @@ KServe runtimes are collected first, because other documents refer to them.
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command_line import Container
@@ -44,8 +45,10 @@ from policy.intake.manifests import (
     workload_fields,
     workloads,
 )
+from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.kserve_pods import component_doubt
 from policy.intake.manifests.kserve_runtimes import server_of
+from policy.intake.manifests.pod_webhooks import webhook_doubt
 from policy.intake.manifests.reading import (
     MAX_DOCUMENTS,
     ManifestNode,
@@ -366,7 +369,10 @@ def _read(node: ManifestNode) -> None:
         node.reader.namespace = _namespace(node)
         adapter = ADAPTERS.get(identity)
         if adapter is not None:
-            with unread_fields((TABLES[identity], node)) if identity in TABLES else nullcontext():
+            with (
+                unread_fields((TABLES[identity], node)) if identity in TABLES else nullcontext(),
+                doubted(node.reader, partial(webhook_doubt, node, identity)),
+            ):
                 adapter(node)
             if node.reader.is_under_review:
                 unknown_kinds.add_unread_containers(node)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.manifests.pod_webhooks import added_mounts, added_variables
 from policy.intake.manifests.pods import read_pod
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def read_one_pod(document: ManifestNode) -> None:
 
 def read_template(document: ManifestNode) -> None:
     """Read an object with one pod template, such as a Deployment."""
-    read_pod(document.get("spec", "template", "spec"))
+    template = document.get("spec", "template")
+    read_pod(template.get("spec"), added_variables(template), mounts=added_mounts(template))
 
 
 def read_pod_template(document: ManifestNode) -> None:

@@ -1,0 +1,158 @@
+"""The labels and annotations by which another controller changes the pods of any workload.
+
+Webhooks of KServe, OME, LeaderWorkerSet (read in August 2026) and Dynamo (November 2026) select pods by a label,
+whoever made them: they mount a model, add variables in front of the container's own, or restore a snapshot. What a kind
+of the same group gives its pods is read by its adapter. An object that such a controller has made has an owner of its
+kinds; a Pod is reviewed after the webhooks have changed it, but a snapshot is restored later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.intake.manifests import kserve_metadata
+from policy.intake.manifests.metadata_names import FIELDS, is_of
+from policy.messages import enumerated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policy.intake.manifests.reading import ManifestNode
+
+MAX_SHOWN: Final = 3
+KSERVE: Final = kserve_metadata.GROUP
+OME: Final = "ome.io"
+LWS: Final = "leaderworkerset.sigs.k8s.io"
+POD: Final = ("", "Pod")
+WORKLOADS: Final = frozenset({"", "apps", "batch"})
+"""The groups of the kinds whose own labels and annotations are not those of their pods, but for a Pod."""
+SNAPSHOT: Final = tuple(
+    f"nvidia.com/{name}"
+    for name in ("snapshot-", "dynamo-checkpoint-", "dynamo-restore-", "dynamo-snapshot-", "cuda-shared-memory-support")
+)
+CHANGES: Final = (
+    "by {} {} changes the pods, whatever made them, and what it adds is not read here; leave it out, or write an "
+    "object of the controller"
+)
+
+
+class _Webhook(Struct, frozen=True):
+    """What changes pods: its name, the label that selects them (or none), and the names by which it changes an engine.
+
+    ``groups`` has the groups of its own kinds and of the owners of what it makes.
+    """
+
+    name: str
+    label: str
+    groups: tuple[str, ...]
+    is_changing: Callable[[str], bool]
+    by_agent: bool = False
+
+
+WEBHOOKS: Final = (
+    _Webhook(
+        "KServe's webhook",
+        f"{KSERVE}/inferenceservice",
+        (KSERVE,),
+        lambda name: is_of(name, KSERVE) and name not in kserve_metadata.HARMLESS,
+    ),
+    _Webhook(
+        "OME's webhook",
+        f"{OME}/inferenceservice",
+        (OME,),
+        lambda name: is_of(name, OME) and name != f"{OME}/inferenceservice",
+    ),
+    _Webhook(
+        "LeaderWorkerSet's webhook",
+        f"{LWS}/name",
+        ("leaderworkerset.x-k8s.io", "disaggregatedset.x-k8s.io"),
+        lambda name: name == f"{LWS}/name",
+    ),
+    _Webhook(
+        "Dynamo's snapshots",
+        "",
+        ("nvidia.com", "grove.io"),
+        lambda name: name.startswith(SNAPSHOT),
+        by_agent=True,
+    ),
+)
+MODEL_PATH: Final = "/mnt/models"
+SOURCE: Final = f"{kserve_metadata.INTERNAL}/storage-initializer-sourceuri"
+MOUNTING: Final = ("kserve-container", "worker-container", "transformer-container")
+
+
+def webhook_doubt(document: ManifestNode, identity: tuple[str, str]) -> str:
+    """The doubt about what another controller's webhook adds to the pods of an object; empty if there is none."""
+    names: dict[str, set[str]] = {field: set() for field in FIELDS}
+    is_workload = identity[0] in WORKLOADS and identity != POD
+    for field, name in _names(document.value, is_workload=is_workload):
+        names[field].add(name)
+    owners = set(_owners(document.value))
+    for webhook in WEBHOOKS:
+        is_selected = not webhook.label or webhook.label in names["labels"]
+        is_past = identity == POD and not webhook.by_agent
+        if not is_selected or is_past or identity[0] in webhook.groups or not owners.isdisjoint(webhook.groups):
+            continue
+        found = sorted(name for name in names["labels"] | names["annotations"] if webhook.is_changing(name))
+        if found:
+            return CHANGES.format(enumerated(found, MAX_SHOWN), webhook.name)
+    return ""
+
+
+def added_variables(template: ManifestNode) -> dict[str, str | None]:
+    """The variables that LeaderWorkerSet's webhook sets in the pods of a template with its label."""
+    labels, annotations = (_texts(template, field) for field in FIELDS)
+    if f"{LWS}/name" not in labels:
+        return {}
+    return {
+        "LWS_GROUP_SIZE": annotations.get(f"{LWS}/size"),
+        "LWS_LEADER_ADDRESS": None,
+        "LWS_WORKER_INDEX": labels.get(f"{LWS}/worker-index"),
+    }
+
+
+def added_mounts(template: ManifestNode) -> dict[str, list[str]]:
+    """The paths at which KServe's webhook mounts a model in the containers of a template with its label, by name."""
+    labels, annotations = (_texts(template, field) for field in FIELDS)
+    if f"{KSERVE}/inferenceservice" not in labels or SOURCE not in annotations:
+        return {}
+    return {name: [MODEL_PATH] for name in MOUNTING}
+
+
+def _texts(template: ManifestNode, field: str) -> dict[str, str]:
+    metadata = template.value.get("metadata") if isinstance(template.value, dict) else None
+    found = metadata.get(field) if isinstance(metadata, dict) else None
+    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
+
+
+def _names(document: object, *, is_workload: bool) -> Iterator[tuple[str, str]]:
+    """The fields and names of all labels and annotations in an object, but not those of a workload itself."""
+    pending: list[object] = []
+    if isinstance(document, dict):
+        pending += [value for key, value in document.items() if key not in {"status", "metadata"}]
+        pending += [] if is_workload else [document.get("metadata")]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            for field in FIELDS:
+                names = value.get(field)
+                for name in names if isinstance(names, dict) else ():
+                    if isinstance(name, str):
+                        yield field, name
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+
+
+def _owners(document: object) -> Iterator[str]:
+    """The groups of the controllers that own an object; LeaderWorkerSet's own a set of workers by their leader."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    for owner in owners if isinstance(owners, list) else ():
+        version = owner.get("apiVersion") if isinstance(owner, dict) and owner.get("controller") is True else None
+        if version == "v1" and owner.get("kind") == "Pod":
+            yield "leaderworkerset.x-k8s.io"
+        elif isinstance(version, str):
+            yield version.partition("/")[0]
