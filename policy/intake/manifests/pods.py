@@ -88,10 +88,23 @@ def read_pod_container(
     replaced: Collection[str] = (),
 ) -> None:
     """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
-    draft = read_container(container, pod, mounts, added or {}, {*(added or {}), *replaced})
+    repeated = _repeated(container) if any(name.startswith(GROUP_PREFIX) for name in added or ()) else ()
+    draft = read_container(container, pod, mounts, added or {}, {*(added or {}), *replaced, *repeated})
     draft.env.update(added or {})
     if draft.starts_vllm(by_image=by_image):
         draft.finish()
+
+
+def _repeated(container: ManifestNode) -> set[str]:
+    """The variables that a container states with several values: LeaderWorkerSet keeps the first of each name."""
+    items = container.value.get("env") if isinstance(container.value, dict) else None
+    named: dict[str, object] = {}
+    found: set[str] = set()
+    for item in items if isinstance(items, list) else ():
+        name = item.get("name") if isinstance(item, dict) else None
+        if isinstance(name, str) and named.setdefault(name, item) != item:
+            found.add(name)
+    return found
 
 
 def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:

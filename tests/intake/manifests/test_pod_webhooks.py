@@ -144,3 +144,23 @@ def test_what_kserve_mounts_is_read_in_what_it_makes() -> None:
         (written,) = read_manifest(workload("Deployment", {}, workingDir=folder, **mounted), "", [])
         assert engine.doubts == written.doubts
         assert engine.mounts == written.mounts
+
+
+@table(
+    ("kind", "values", "is_known"),
+    [
+        ("LeaderWorkerSet", ["0", "1"], False),
+        ("LeaderWorkerSet", ["1", "1"], True),
+        ("LeaderWorkerSet", ["1"], True),
+        ("StatefulSet", ["0", "1"], False),
+        ("Deployment", ["0", "1"], False),
+        ("Pod", ["0", "1"], True),
+    ],
+)
+def test_a_variable_that_leader_worker_set_takes_from_another_place_than_kubernetes_is_not_known(
+    kind: str, values: list[str], *, is_known: bool
+) -> None:
+    env = [*({"name": "VLLM_X", "value": value} for value in values), {"name": "VLLM_Y", "value": "$(VLLM_X)"}]
+    metadata = {"labels": {} if kind == "LeaderWorkerSet" else LWS}
+    (engine,) = read_manifest(workload(kind, metadata, env=env), "", [])
+    assert [engine.env[name] for name in ("VLLM_X", "VLLM_Y")] == ([values[-1]] * 2 if is_known else [None, None])
