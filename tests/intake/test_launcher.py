@@ -192,7 +192,9 @@ UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`
     ],
 )
 @pytest.mark.parametrize("start", ["", "exec ", "A=b python3 -u", "cd /x && "])
-@pytest.mark.parametrize("module", ["-m dynamo.vllm", "-mdynamo.vllm.main"])
+@pytest.mark.parametrize(
+    "module", ["-m dynamo.vllm", "-mdynamo.vllm.main", "-m dynamo.vllm.__main__", "-m dynamo.vllm.unified_main"]
+)
 def test_dynamo_passes_on_its_arguments_without_its_own(
     start: str, module: str, arguments: str, passed: str, warnings: list[str]
 ) -> None:

@@ -17,7 +17,7 @@ from policy.messages import listed, nearest, quoted
 if TYPE_CHECKING:
     from policy.intake.command.vllm_command import ServerCommand
 
-MODULES: Final = frozenset({"dynamo.vllm", "dynamo.vllm.main"})
+MODULES: Final = frozenset({"dynamo.vllm", "dynamo.vllm.main", "dynamo.vllm.unified_main"})
 ADDED: Final = "added by Dynamo"
 MAX_WARNINGS: Final = 8
 PREFIX_CACHING: Final = "--enable-prefix-caching"

@@ -20,6 +20,7 @@ SERVERS: Final = frozenset(
         "vllm.entrypoints.launchers.grpc_server",
         "dynamo.vllm",
         "dynamo.vllm.main",
+        "dynamo.vllm.unified_main",
     }
 )
 """Modules that take vLLM's own arguments."""

@@ -37,10 +37,13 @@ from policy.messages import quoted
 PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 KSERVE_SERVER: Final = "huggingfaceserver"
+MAIN: Final = ".__main__"
+PACKAGES: Final = frozenset({"dynamo.vllm", KSERVE_SERVER})
+"""The packages that Python runs by their `__main__`, which may be named too."""
 KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
 """The program in KServe's image that its runtimes run as probes; it asks Ray and the server."""
 MOVED_MODULE: Final = re.compile(
-    r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts)(?:\.|\Z)|dynamo\.vllm(?:\.main)?\Z)"
+    r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts)(?:\.|\Z)|dynamo\.vllm(?:\.(?:unified_)?main)?\Z)"
 )
 """Matches what comes before the module of vLLM in a longer path of a module."""
 NO_FILE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
@@ -102,6 +105,8 @@ def _python_module(
     if named == len(words):
         return None
     module = attached or words[named]
+    if (package := module.removesuffix(MAIN)) in PACKAGES:
+        module = package
     return python_module(words, places, own, start, named, module)
 
 

@@ -604,6 +604,7 @@ KSERVE_SCRIPT = "ray start --head\npython -m huggingfaceserver --tensor-parallel
     ("container", "model", "size"),
     [
         ({"command": ["python3", "-m", "huggingfaceserver"], "args": ["--model_id=dense"]}, "dense", 1),
+        ({"command": ["python3", "-m", "huggingfaceserver.__main__"], "args": ["--model_id=dense"]}, "dense", 1),
         ({"command": ["python", "-m", "huggingfaceserver", "--model_dir", "/x"], "args": ["-tp=2"]}, "/x", 2),
         ({"image": f"{OWN}:v0.20.0-gpu", "args": ["--model_id", "dense", "--tensor-parallel-size=2"]}, "dense", 2),
         (
