@@ -1120,7 +1120,11 @@ def test_a_command_within_a_word_is_shown_up_to_what_may_be_a_secret(policy: Pol
 
 
 @pytest.mark.parametrize(
-    "reference", [f"${{API_KEY:-{SECRET}}}", f"${{HF_TOKEN-{SECRET}}}", f"${{A-${{HF_TOKEN-{SECRET}}}}}"]
+    "reference",
+    [
+        *(f"${{API_KEY:-{SECRET}}}", f"${{HF_TOKEN-{SECRET}}}", f"${{A-${{HF_TOKEN-{SECRET}}}}}"),
+        *(f"${{API_KEY:-{SECRET}{mark}x}}" for mark in "'\"`("),
+    ],
 )
 def test_a_default_of_a_variable_of_compose_is_not_shown(policy: Policy, reference: str) -> None:
     used = [[flag, reference] for flag in ("--port", "--runner", "--served-model-name", f"--{reference}")]

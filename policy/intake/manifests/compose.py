@@ -179,7 +179,7 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     try:
         found = split(text.text, text.unknown)
     except ValueError as error:
-        node.fault(f"Compose refuses {quoted(text.text)}: {error}")
+        node.fault(f"Compose refuses {quoted(node.value)}: {error}")  # a default may be a secret
         return
     draft.add(name, *found.words)
     if found.end is not None:
