@@ -368,6 +368,11 @@ def _nested_scripts(script: str, size: int) -> bytes:
     return deployment(args='bash -c "$V";' * (size // 40) + "vllm serve m", env=env)
 
 
+def _script_without_start(unit: str, size: int) -> bytes:
+    """A script that names vLLM's server, and starts none as it is read."""
+    return deployment(args=["sh", "-c", "echo vllm serve;" + unit * (size // len(unit))])
+
+
 def _env_reference_script(size: int) -> bytes:
     return deployment(args=["bash", "-c", "vllm serve m $A$A"], env={"A": repeated("--x ", size)})
 
@@ -406,6 +411,19 @@ ENVIRONMENT: Final[dict[str, Family]] = {
     "programs that may run variables of the script": lambda size: deployment(
         args="".join(f"export A{n}='vllm serve m';pip $A;" for n in range(size // 40)) + "vllm serve m"
     ),
+    **{
+        f"scripts that start no server: {unit}": partial(_script_without_start, unit)
+        for unit in (
+            "cp $A /b;",
+            "env ",
+            "cat|",
+            "sed s/a/b/;",
+            "ln -s sh ",
+            "cat <<E\nE\\\\\nx\nE\n",
+            "${A%x};",
+            "A=$(ln a);",
+        )
+    },
     "quotes in a variable": lambda size: deployment(args="a b;vllm serve m", env={"A": "vllm '\"" * (size // 7)}),
     "a long runner variable": lambda size: deployment(
         args=["--model", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": "1" * size}

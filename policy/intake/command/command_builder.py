@@ -30,6 +30,8 @@ ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 """Matches the beginning of a word that assigns or appends to a variable."""
 SPLIT: Final = re.compile(r"[^ \t\n]+")
 """Matches a word of an expanded value that is split by the default `IFS`."""
+SEPARATORS: Final = re.compile(r"[^A-Za-z0-9./]")
+"""Matches what may separate the words of a value if `IFS` is set, or a part of it is cut off."""
 NAME_PARTS: Final = 8
 """The most pieces over which the name of an assignment may extend, such as `A` and `=` on two lines."""
 REPLACED: Final = re.compile(r"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#])")
@@ -114,6 +116,8 @@ class CommandBuilder:
         """Insert a variable's value; outside quotes it is split at blanks."""
         in_quotes = in_quotes or self.is_assigning()
         if value is None or (not in_quotes and value and self.variables.sets_separators):
+            if value:
+                self._note_parts(value)
             self._put_unknown(written, in_quotes=in_quotes)
             return
         self.budget.fill(len(value))
@@ -136,6 +140,9 @@ class CommandBuilder:
         self.is_unknown = True
         if not written.startswith(("`", "$(")):
             self.replaced.update(REPLACED.findall(written))
+            if written[1] == "{" and not self.command.words and self.parts == [written]:
+                for name in self.replaced:
+                    self._note_parts(self.variables.value(name) or "")
         self.is_several = self.is_several or not in_quotes or "@" in written or written.startswith("${!")
         is_quoted = any(mark in written for mark in "'\"\\")
         is_named = STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written)))
@@ -146,6 +153,11 @@ class CommandBuilder:
             self.note_substituted(written)
         if self.substitutions is not None and written.startswith(("`", "$(")):
             self.script.doubt_all(self.substitutions.note(written, self.variables))
+
+    def _note_parts(self, value: str) -> None:
+        """Add a value as a command that is not known if parts of it name vLLM's server: `vllm_serve` with `IFS=_`."""
+        if "vllm" in value and "serve" in value:
+            self.script.add([Unknown(f"{SEPARATORS.sub(' ', value)} ")], self.variables.share_environment())
 
     def note_substituted(self, written: str) -> None:
         """Note an expansion with commands, if they may change something, with the variables of its shell."""

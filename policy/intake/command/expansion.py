@@ -129,6 +129,8 @@ class ExpansionBudget(Struct, gc=False):
     unchecked: list[tuple[str, str]] = field(default_factory=list)
     has_vllm: bool = False
     """Whether a checked value has vLLM's name."""
+    hidden: str = ""
+    """Why a script may run what is read as data, or another program than a name says; the first reason is kept."""
 
     def note_value(self, name: str, value: str | None) -> None:
         """Record the value that a variable gets or may get: a secret's, or one that may start vLLM."""

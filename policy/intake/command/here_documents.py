@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.ambiguous_text import OTHERWISE
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.programs import PYTHON, SHELLS
 from policy.intake.command.shell_options import shell_options
@@ -39,15 +40,18 @@ class HereDocuments(Struct):
     text: str
     line_end: int = -1
     end: int = -1
+    doubt: str = ""
+    """Why one of them may end elsewhere; empty if none does."""
 
     def is_pending(self, at: int) -> bool:
         """Whether texts follow the line with the position ``at``."""
         return at <= self.line_end
 
-    def read(self, at: int, start: int, delimiter: str, *, strips_tabs: bool) -> str:
+    def read(self, at: int, start: int, delimiter: str, *, strips_tabs: bool, is_joined: bool) -> str:
         """The text of the here-document whose operator is at ``start`` and whose delimiter ends at ``at``.
 
-        It is an Unknown if something in it is replaced before the shell reads it.
+        It is an Unknown if something in it is replaced before the shell reads it. Bash also ends it at lines that
+        are joined by a backslash to the delimiter, if the delimiter is not quoted: ``is_joined``.
 
         Raises:
             ShellSyntaxError: the text does not begin with the next line, or its end is missing.
@@ -61,11 +65,15 @@ class HereDocuments(Struct):
                 )
             self.line_end = self.end = rest.end()
         begin = line = self.end + 1
+        joined = ""
         while line < len(text):
             stop = text.find("\n", line)
             stop = len(text) if stop < 0 else stop
             found = text[line:stop].removesuffix("\r")
-            if (found.lstrip("\t") if strips_tabs else found) == delimiter:
+            found = found.lstrip("\t") if strips_tabs else found
+            if is_joined and (joined or found.endswith("\\")):
+                joined = self._join(joined, found, delimiter)
+            if found == delimiter:
                 self.end = stop
                 body = text[begin:line]
                 is_replaced = isinstance(text, Unknown) and EXPANDED.search(body) is not None
@@ -74,6 +82,17 @@ class HereDocuments(Struct):
         raise ShellSyntaxError(
             f"the here-document at character {start + 1} has no end; write {quoted(delimiter)} alone in a line"
         )
+
+    def _join(self, joined: str, line: str, delimiter: str) -> str:
+        """The beginning of a delimiter with a line joined to it, and a character before it; empty if none goes on."""
+        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        whole = (joined or ">") + (line[:-1] if continues else line)
+        is_begin = f">{delimiter}".startswith(whole)
+        if joined and (line == delimiter or whole == f">{delimiter}"):
+            self.doubt = self.doubt or f"a line continuation within a here-document {OTHERWISE}"
+        if not continues:
+            return ""
+        return whole if is_begin else "<"
 
 
 def with_here_documents(words: Sequence[str], texts: Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ arguments as vLLM does, and `shell` parses scripts as a shell does.
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -17,6 +16,7 @@ from policy.intake.command.code_variables import vllm_of_variables
 from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.evaluated_variables import note_variables, server_variables
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
+from policy.intake.command.hidden_starts import hidden_start
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm, states_server
@@ -74,6 +74,8 @@ def read_command(
         if not begins_with_model(read):
             note_variables(env, context)
         found = server_of(read, list(places), env, {}, context)
+        if found is None and context.scripts and states_server((*read, VLLM, *filter(None, env.values()))):
+            found = _hidden(context)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine(secrets=frozenset(context.budget.secrets))
@@ -181,6 +183,12 @@ def _command_line(
     return CommandLine(secrets=frozenset(budget.secrets))
 
 
+def _hidden(context: ScriptContext) -> UnreadableCommand | None:
+    """Why scripts that start no server as they are read may start one; None if nothing in them is read otherwise."""
+    why = context.budget.hidden or hidden_start(context.scripts)
+    return UnreadableCommand(why, "", names_vllm=True) if why else None
+
+
 def installation_of(server: ServerCommand, env: Variables) -> Installation | None:
     """The vLLM that runs instead of the image's, if a command, its variables or its environment replace it."""
     return vllm_of_variables(env, server.env) or server.installation
@@ -208,7 +216,7 @@ def find_server(
         return None
     unknown_programs: list[UnreadableCommand] | None = [] if doubts_programs else None
     context = ScriptContext(ExpansionBudget(), has_hidden_variables, unknown_programs=unknown_programs)
-    stated = chain(filter(None, env.values()), [VLLM] if has_vllms_image else [])
+    stated = [*filter(None, env.values()), *([VLLM] if has_vllms_image else [])]
     found: ServerCommand | UnreadableCommand | None
     try:
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
@@ -218,6 +226,8 @@ def find_server(
             found = other_program(read, [""] * len(words), 0)
         else:
             found = server_of(read, [""] * len(words), env, {}, context)
+        if found is None and context.scripts and states_server((*read, *stated)):
+            found = _hidden(context)
         if found is None and unknown_programs:
             found = unknown_programs[0]
     except ShellSyntaxError as error:

@@ -9,6 +9,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.ambiguous_text import OTHERWISE
 from policy.intake.command.arithmetic import CalculationRefused, calculated
 from policy.intake.command.brackets import backtick_end, bracket_end
 from policy.intake.command.script_variables import NAME
@@ -157,6 +158,8 @@ class ParameterExpansion:
         text = self.text
         if not in_quotes and (ansi_c := ANSI_C.match(text, start)) is not None:
             self.script.require_bash("`$'…'`")
+            if not self.script.is_bash and "\\'" in ansi_c.group():
+                self.budget.hidden = self.budget.hidden or f"`$'…'` {OTHERWISE}"
             self.budget.fill(ansi_c.end() - start)
             self.builder.put(ANSI_C_ESCAPE.sub(_ansi_c, ansi_c.group(1)).partition("\0")[0], bare=False)
             return ansi_c.end()

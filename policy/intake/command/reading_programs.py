@@ -70,10 +70,12 @@ SED_READS: Final = re.compile(
     r"(?:[\s;{}!0-9,$~+]++|[/][^/\\\n]*+(?:\\.[^/\\\n]*+)*+/[IM]{0,2}|[pPdDqQnNgGhHxl=]"
     r"|s(?:/(?:[^/\\\n]|\\.)*+/(?:[^/\\\n]|\\.)*+/|\|(?:[^|\\\n]|\\.)*+\|(?:[^|\\\n]|\\.)*+\|"
     r"|#(?:[^#\\\n]|\\.)*+#(?:[^#\\\n]|\\.)*+#|,(?:[^,\\\n]|\\.)*+,(?:[^,\\\n]|\\.)*+,"
-    r"|@(?:[^@\\\n]|\\.)*+@(?:[^@\\\n]|\\.)*+@)[gpiIM0-9]*+)*+",
+    r"|@(?:[^@\\\n]|\\.)*+@(?:[^@\\\n]|\\.)*+@)[gpiIM0-9]*+|[aic](?:[^\\\n]|\\.)*+)*+",
     re.DOTALL,
 )
 """Matches commands of `sed` that write no file and run no program: addresses, `s`, and those of one letter."""
+SED_SCRIPT_FILE: Final = re.compile(r"-[nErsuz]*+f")
+"""Matches the option of `sed` before a file of its commands."""
 SED_FILE: Final = re.compile(r"[wW][ \t]*+([^\s;}]++)")
 """Matches what may be the file of a command of `sed`."""
 PRINTS: Final = re.compile(
@@ -130,6 +132,14 @@ def sed_scripts(arguments: Sequence[str]) -> list[str]:
             scripts.append(word.partition("e")[2])
         before = word
     return scripts or [word for word in arguments if not word.startswith("-")][:1]
+
+
+def sed_runs(arguments: Sequence[str]) -> bool:
+    """Whether `sed` may run its input, or a part of its script, or reads a script that is not known."""
+    is_file = any(word.startswith("--file") or SED_SCRIPT_FILE.match(word) for word in arguments)
+    return is_file or any(
+        type(script) is not str or ("e" in script and not _sed_reads(script)) for script in sed_scripts(arguments)
+    )
 
 
 def _sed_reads(script: str) -> bool:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from policy.intake.command.expansion import ExpansionBudget  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001  # as above
+from policy.intake.command.script_commands import Command  # noqa: TC001  # as above
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 
 Variables: TypeAlias = Mapping[str, str | None]
@@ -38,10 +39,14 @@ class ScriptContext(Struct, frozen=True, gc=False):
     depth: int = 0
     job: RayJob | None = None
     unknown_programs: list[UnreadableCommand] | None = None
+    scripts: list[list[Command]] = []
+    """The commands of the scripts that start no server as they are read (`hidden_starts`)."""
 
     def inner(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""
-        return ScriptContext(self.budget, self.has_hidden_variables, self.depth + 1, self.job, self.unknown_programs)
+        return ScriptContext(
+            self.budget, self.has_hidden_variables, self.depth + 1, self.job, self.unknown_programs, self.scripts
+        )
 
 
 FindServer: TypeAlias = Callable[

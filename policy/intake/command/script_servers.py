@@ -236,6 +236,7 @@ def server_in_script(
         before.unread.append(command)
     runs = _counted(runs, context.job)
     if not runs:
+        context.scripts.append(commands)
         return _unreached(never, unread, place)
     run = runs[0]
     if run.is_beside or (run is piped and commands[-1].is_piped):

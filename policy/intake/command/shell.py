@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from policy.intake.command.ambiguous_text import OTHERWISE, hiding_text
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
 from policy.intake.command.control_flow import SUBSHELL_OPERATORS, ControlFlow
@@ -41,9 +42,13 @@ OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))++")
 """Matches what separates words in a line. A shell would keep the `\\r` of a line that ends with `\\r\\n`."""
 ARITHMETIC: Final = re.compile(r"\(\((?:[^()\n]++|\([^()\n]*+\))*+\)\)")
+ARITHMETIC_MARKS: Final = frozenset("$|&;\n")
+"""The characters with which a shell without `((…))` may run a value, or a part of it, as a command in a subshell."""
 DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Matches `{A}` before a redirection, which sets the variable to the file descriptor."""
-REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
+REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|(?:>>|<>|>\||[<>]&?|&>>?)[-0-9]*)")
+WORD_AFTER: Final = re.compile(r"(?:[ \t]*+[0-9]?[<>]{1,2}&?[ \t]*+[^\s;&|<>()]++)*+[ \t]*+[^\s;&|<>()#]")
+"""Matches where a command goes on after a redirection: one that ends before `&>` if the shell is not bash."""
 QUOTED: Final = re.compile(r'[^"\\$`]+')
 """Matches literal characters between double quotes."""
 IN_HERE_DOCUMENT: Final = re.compile(r"[^\\$`]+")
@@ -148,6 +153,7 @@ class _ShellReader:
         while self.at < end:
             self.read_piece()
         self.end_command()
+        self.budget.hidden = self.budget.hidden or self.here_documents.doubt or hiding_text(self.text)
         self.flow.doubt_functions()
         if not self.script.doubt and (construct := uncertain_construct(self.text, is_bash=self.script.is_bash)):
             self.script.doubt_all(f"the script has {construct}; a shell may interpret it differently")
@@ -400,6 +406,8 @@ class _ShellReader:
             return False
         if self.flow.defines:
             self.flow.doubt_body()
+        if not self.script.is_bash and not ARITHMETIC_MARKS.isdisjoint(arithmetic.group()):
+            self.budget.hidden = self.budget.hidden or f"`((…))` {OTHERWISE}"
         self.variables.forget_assigned(arithmetic.group())
         if "$(" in arithmetic.group() or "`" in arithmetic.group():
             self.builder.note_substituted(arithmetic.group())
@@ -486,6 +494,8 @@ class _ShellReader:
         if operator[-1] in "-0123456789" and "&" in operator:
             return
         file = self.read_file_name()
+        if operator[0] == "&" and not self.script.is_bash and WORD_AFTER.match(self.text, self.at) is not None:
+            self.budget.hidden = self.budget.hidden or f"`&>` {OTHERWISE}"
         if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
             self.script.add([operator, file], self.variables.share_environment())
         is_file = not is_device(file)
@@ -503,9 +513,12 @@ class _ShellReader:
         self.at = end
         self.is_redirected = True
         delimiter = self.read_file_name()
-        is_quoted = any(mark in self.text[end : self.at] for mark in "'\"\\")
+        written = self.text[end : self.at]
+        is_quoted = any(mark in written for mark in "'\"\\")
+        if not self.script.is_bash and ("$'" in written or '$"' in written):
+            self.budget.hidden = self.budget.hidden or f"the end of a here-document {OTHERWISE}"
         strips_tabs = operator.endswith("-")
-        text = self.here_documents.read(self.at, start, delimiter, strips_tabs=strips_tabs)
+        text = self.here_documents.read(self.at, start, delimiter, strips_tabs=strips_tabs, is_joined=not is_quoted)
         self.input_texts.append(text if is_quoted else self.expand_here_document(text))
 
     def expand_here_document(self, text: str) -> str:

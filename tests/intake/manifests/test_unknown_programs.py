@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
-from shipped_images import read_manifest
+from command_places import HOOKS, OWN, PLACES, VLLM, document_of, expected, problems
 from tables import table
 
-from policy.intake.manifests.hooks import PROBLEM
-from policy.intake.manifests.pods import STARTS_SERVER
-
-if TYPE_CHECKING:
-    from policy.errors import RequestFault
-    from policy.intake.command_line import Container
-
-VLLM = "vllm/vllm-openai:v0.33.0"
-OWN = "registry.example.org/own:1"
 IMAGES = [VLLM, OWN, "registry.example.org/our-vllm:1"]
 P = {"name": "P", "value": "vllm"}
-WEB = {"name": "web", "image": "nginx:1.27"}
-SLEEPS = {"name": "a", "command": ["sleep", "infinity"]}
-HOOKS = ["lifecycle.postStart", "lifecycle.preStop", "livenessProbe", "readinessProbe", "startupProbe"]
-PLACES = ["containers", "sidecar", "initContainers", "ephemeralContainers", *HOOKS]
 SCRIPTS = [
     "$(echo $P) serve a/b",
     "`echo $P` serve a/b",
@@ -62,43 +47,6 @@ ANY_IMAGE = [
     *("trap '$UNKNOWN serve a/b' EXIT", "cp $UNKNOWN /bin/x; x serve a/b"),
 ]
 """Those in which only the image names vLLM."""
-
-
-def read(document: Any) -> list[Container]:
-    faults: list[RequestFault] = []
-    found = read_manifest(document, "", faults)
-    assert faults == []
-    return found
-
-
-def document_of(place: str, image: str, command: list[str], *env: dict[str, str]) -> dict[str, Any]:
-    """A pod that runs a command at a place: as that of a container of one of its lists, or beside it."""
-    container: dict[str, Any] = {"name": "a", "image": image, "command": command, "env": [*env]}
-    spec: dict[str, Any] = {"containers": [WEB]}
-    if place == "containers":
-        spec[place] = [container]
-    elif place == "sidecar":
-        spec["initContainers"] = [{**container, "restartPolicy": "Always"}]
-    elif place in HOOKS:
-        value: Any = {"exec": {"command": command}}
-        for key in reversed(place.split(".")):
-            value = {key: value}
-        spec["containers"] = [{**container, **SLEEPS, **value}]
-    else:
-        spec[place] = [container]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
-
-
-def problems(place: str, document: dict[str, Any]) -> list[str]:
-    """What is not decided in a document; the words of a container that cannot be read are read with the decision."""
-    return [each.problem if place not in {"containers", "sidecar"} else "" for each in read(document)]
-
-
-def expected(place: str) -> str:
-    if place in HOOKS:
-        return PROBLEM.format(f"`{place}`", "may start")
-    kinds = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
-    return STARTS_SERVER.format(kinds[place]) if place in kinds else ""
 
 
 @table("place", PLACES)
