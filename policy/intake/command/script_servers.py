@@ -216,7 +216,9 @@ def server_in_script(
         if command.unreached and isinstance(found, ServerCommand):
             never.append((found, command.unreached))
             continue
-        program = command.words[0].rpartition("/")[2]
+        program = command.words[0]
+        if "/" in program:  # a call less for each command
+            program = program.rpartition("/")[2]
         may_rename = (command.writes or copied or renamed) and _is_other(found)
         if may_rename and (other := _other_name(command, program, copied, renamed, place)) is not None:
             found = other
