@@ -8,7 +8,7 @@ kinds; a Pod is reviewed after the webhooks have changed it, but a snapshot is r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_SHOWN: Final = 3
+CONTAINERS: Final = frozenset({dict, list})
 KSERVE: Final = kserve_metadata.GROUP
 OME: Final = "ome.io"
 LWS: Final = "leaderworkerset.sigs.k8s.io"
@@ -129,21 +130,23 @@ def _texts(template: ManifestNode, field: str) -> dict[str, str]:
 
 def _names(document: object, *, is_workload: bool) -> Iterator[tuple[str, str]]:
     """The fields and names of all labels and annotations in an object, but not those of a workload itself."""
-    pending: list[object] = []
+    pending: list[Any] = []
     if isinstance(document, dict):
         pending += [value for key, value in document.items() if key not in {"status", "metadata"}]
         pending += [] if is_workload else [document.get("metadata")]
     while pending:
         value = pending.pop()
+        parts = value
         if isinstance(value, dict):
             for field in FIELDS:
                 names = value.get(field)
                 for name in names if isinstance(names, dict) else ():
                     if isinstance(name, str):
                         yield field, name
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value
+            parts = value.values()
+        elif not isinstance(value, list):
+            continue
+        pending += [part for part in parts if type(part) in CONTAINERS]  # most are texts; saves three calls for each
 
 
 def _owners(document: object) -> Iterator[str]:
