@@ -25,12 +25,14 @@ from policy.intake.command.parameter_expansion import ParameterExpansion
 from policy.intake.command.paths import is_device
 from policy.intake.command.positional_parameters import PositionalParameters
 from policy.intake.command.programs import STARTS_VLLM
+from policy.intake.command.reading_programs import READERS
 from policy.intake.command.replaced_program import names_changed_files
 from policy.intake.command.script_commands import Command, ScriptCommands
 from policy.intake.command.script_variables import ScriptVariables, SimpleCommand
 from policy.intake.command.shell_builtins import ShellBuiltins
 from policy.intake.command.substitutions import DOUBT, Substitutions
 from policy.intake.command.words import Array, Pattern, Unknown, replaced_names
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -480,6 +482,8 @@ class _ShellReader:
             self.script.require_bash("`&>`")
         if operator in {"<", ">"} and self.text.startswith("(", end):
             self.script.doubt_all(f"`{operator}(…)` is not supported")
+            if operator == "<" and self.command.words and self.command.words[0].rpartition("/")[2] not in READERS:
+                self.budget.hidden = self.budget.hidden or f"{quoted(self.command.words[0])} may run what `<(…)` prints"
         builder = self.builder
         before = "".join(builder.parts or ())
         if (descriptor := DESCRIPTOR_VARIABLE.fullmatch(before)) is not None:

@@ -49,6 +49,9 @@ ANY_SHELL = [
     "A='vllm-serve'; B=c ${A%-*} ${A#*-} a/b",
 ]
 BASH = [
+    "xargs -a <(echo serve a/b --prefill-context-parallel-size 2) vllm",
+    "xargs --arg-file=<(echo serve a/b) -t vllm",
+    f"make -f <(echo '{SERVE}')",
     f"BASH_CMDS[cat]=/bin/sh\n{TEXT}",
     "BASH_CMDS[sleep]=/usr/local/bin/vllm\nsleep serve a/b",
     "BASH_ALIASES[sleep]=vllm\nshopt -s expand_aliases\nsleep serve a/b",
@@ -71,6 +74,7 @@ OTHER_SHELL = [
     f'cat <<$"E"\nx\n$E\n{SERVE}\nE',
 ]
 SILENT = [
+    "cat <(echo vllm serve a/b)",
     "echo 'vllm serve a/b'",
     TEXT,
     "pip install vllm; echo 'then run: vllm serve a/b'",
