@@ -49,6 +49,7 @@ def test_the_executor_follows_from_the_sizes_unless_it_is_named(
         (["-dp", "3"], "1", ((3, "args[2]"), ("mp", "args[2]"))),
         ([], "1", ((1, "default"), ("uni", "default"))),
         ([], "two", ((1, "default"), ("uni", "default"))),
+        ([], f"{'0' * 5000}2", ((1, "default"), ("uni", "default"))),
     ],
 )
 def test_the_variable_states_the_ranks_unless_the_option_does(

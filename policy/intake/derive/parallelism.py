@@ -20,8 +20,8 @@ WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_conte
 PLATFORM: Final = "environment.platform"
 MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
 RANKS_VARIABLE: Final = "VLLM_DP_SIZE"
-RANKS_TEXT: Final = re.compile(r"\+?0*[1-9][0-9]{0,8}", re.ASCII)
-"""Matches a number of ranks in the variable."""
+RANKS_TEXT: Final = re.compile(r"\+?0{0,9}[1-9][0-9]{0,8}", re.ASCII)
+"""Matches a number of ranks in the variable; Python reads no number of more than 4,300 digits."""
 
 
 def derive_parallel(derived: Provenance, options: ParsedOptions, env: Mapping[str, str]) -> None:
