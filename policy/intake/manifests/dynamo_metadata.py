@@ -2,9 +2,9 @@
 
 Read at the main branch, November 2026. The operator reads annotations of a graph, of a component and of their pods.
 What the fields of v1alpha1 cannot express stands in annotations that begin with ``dgd-`` or ``dcd-``, from which the
-conversion to v1beta1 takes containers, mounts and other fields, whoever wrote them; in an object of v1beta1 they change
-nothing. Snapshots replace the process of a container. ``HARMLESS`` has the names that change no container but for what
-``dynamo`` reads or regards as unknown; any other one of NVIDIA's makes the engines of the object doubtful.
+conversion to v1beta1 takes containers, mounts and other fields, also if a user wrote them; in one of v1beta1 they
+change nothing. Snapshots replace the process of a container. ``HARMLESS`` has the names that change no container but
+for what ``dynamo`` reads or regards as unknown; any other one of NVIDIA's makes the engines of the object doubtful.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The labels and annotations by which another controller changes the pods of any workload.
 
-Webhooks of KServe, OME, LeaderWorkerSet (read in August 2026) and Dynamo (November 2026) select pods by a label,
-whoever made them: they mount a model, add variables in front of the container's own, or restore a snapshot. What a kind
-of the same group gives its pods is read by its adapter. An object that such a controller has made has an owner of its
-kinds; a Pod is reviewed after the webhooks have changed it, but a snapshot is restored later.
+Webhooks of KServe, OME, LeaderWorkerSet (read in August 2026) and Dynamo (November 2026) select pods by a label, no
+matter what created them: they mount a model, add variables in front of the container's own, or restore a snapshot. What
+a kind of the same group gives its pods is read by its adapter. An object that such a controller has made has an owner
+of its kinds; a Pod is reviewed after the webhooks have changed it, but a snapshot is restored later.
 """
 
 from __future__ import annotations
