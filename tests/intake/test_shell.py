@@ -366,6 +366,11 @@ def test_calculations_count_towards_the_limit_of_words() -> None:
         split("((a));" * (MAX_WORDS + 1), {})
 
 
+def test_the_number_before_a_redirection_may_be_of_any_length() -> None:
+    for number in ("2" * 5000, "0" * 5000 + "1", "1"):
+        assert split(f"r a {number}>x b", {})[0].words == ["r", "a", "b"]
+
+
 @pytest.mark.parametrize("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=(", "x=(\\", "x=(a\\", "x=( \\", "x=(a\n\\"])
 def test_an_array_that_is_not_closed_is_a_fault(text: str) -> None:
     with pytest.raises(ShellSyntaxError, match="the array at character 3 is not closed"):

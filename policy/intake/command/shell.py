@@ -489,7 +489,9 @@ class _ShellReader:
         if (descriptor := DESCRIPTOR_VARIABLE.fullmatch(before)) is not None:
             self.variables.assign(descriptor.group(1), None)
         is_descriptor = before.isdecimal() and builder.begins_bare
-        self.is_output_redirected = self.is_output_redirected or (int(before) == 1 if is_descriptor else is_output)
+        self.is_output_redirected = self.is_output_redirected or (
+            before.lstrip("0") == "1" if is_descriptor else is_output
+        )
         if is_descriptor:
             is_output = is_output and builder.parts == ["1"]
             builder.parts = None  # the 2 of 2>&1
