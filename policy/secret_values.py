@@ -184,8 +184,9 @@ class SecretValues:
 
     def named(self, name: str) -> str:
         """The same name, as a `HiddenName` if it contains one of these values or a secret of a known form."""
-        shown = self.hidden(name)
-        return name if shown == name else HiddenName(name, shown)
+        before = name.shown if isinstance(name, HiddenName) else name
+        shown = self.hidden(before)
+        return name if shown == before else HiddenName(name, shown)
 
 
 def _without(text: str, searched: str, beginnings: Beginnings) -> str:

@@ -90,7 +90,7 @@ def check_request_command(
     for warning in warnings:
         err.print(f"warning: {warning}", markup=False)
     try:
-        request = CheckRequest(deployment, parameters, f"/{MEMBER}", size_of(parameters))
+        request = CheckRequest(deployment, parameters, f"/{MEMBER}", size_of(parameters), document)
         answer = check_request(RequestChecker(policy), request, today(), _problem)
     except RequestInvalid as error:
         fail_request(error)

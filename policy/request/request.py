@@ -22,10 +22,12 @@ from policy.intake.deployment import (
     read_model_configs,
 )
 from policy.intake.deployment import FIELDS as DEPLOYMENT_FIELDS
+from policy.intake.manifests.document_secrets import secrets_of
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 from policy.rules.effects import Layer
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series
+from policy.secret_values import SecretValues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,8 +151,17 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     """Parse a request for one deployment or for those of a manifest; a bare manifest is accepted too.
 
     Raises:
-        RequestInvalid: the document has faults; the problem is ``unknown-release`` if the version is unknown.
+        RequestInvalid: the document has faults; the problem is ``unknown-release`` if the version is unknown. They show
+            no secret that the document states.
     """
+    try:
+        return _read_request_or_manifest(document, releases, pointer)
+    except RequestInvalid as error:
+        error.hide(SecretValues(secrets_of(document)))
+        raise
+
+
+def _read_request_or_manifest(document: object, releases: Releases, pointer: str) -> Request | Manifest:
     if is_bare_manifest(document, releases.images):
         document, at_manifest, models_at = {"manifest": document}, pointer, None
     else:

@@ -5,10 +5,12 @@ Owns the rulesets about requests, one for each release, compiled when they are f
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.decision.decision import PolicyRef
 from policy.engine.compiler import compile_rules
@@ -17,6 +19,7 @@ from policy.engine.rete import Engine
 from policy.errors import RequestFault, RequestInvalid
 from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.intake.derive.request_limits import EngineLimits
+from policy.intake.manifests.document_secrets import secrets_of
 from policy.pointer import at
 from policy.request.request import UNKNOWN_RELEASE, Manifest, Request, read_request_or_manifest
 from policy.rules.effects import Runner
@@ -25,6 +28,7 @@ from policy.rules.request_rule import Verdict
 from policy.sampling.fields import FIRST, is_checked
 from policy.sampling.parameters import read_parameters
 from policy.sampling.request_facts import request_facts, request_row
+from policy.secret_values import NO_SECRETS, SecretValues, secrets_of_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy, RequestEvaluation
     from policy.rules.releases import Releases
     from policy.rules.request_rule import ReleaseRequestRule
+    from policy.sampling.parameters import Parameters
 
 MEMBER: Final = "request"
 ANY_ENGINE: Final = EngineLimits()
@@ -78,13 +83,18 @@ class RequestCheck(Struct, frozen=True):
 class CheckRequest(Struct, frozen=True):
     """A request to check: the deployment's own request, and the document with the parameters.
 
-    ``size`` is the number of values in that document.
+    ``size`` is the number of values in that document. ``rest`` has the other members of the whole request.
     """
 
     deployment: Request | Manifest
     document: Any
     pointer: str
     size: int
+    rest: Any
+
+    def secrets(self) -> SecretValues:
+        """The secrets that the parameters and the deployment state, for what is wrong with either."""
+        return SecretValues(chain(secrets_of_names(self.document), secrets_of(self.rest)))
 
 
 class RequestRuleset:
@@ -113,8 +123,12 @@ def read_check_request(document: object, releases: Releases, pointer: str = "") 
         message = f"expected a decision's request with the member `{MEMBER}`, the parameters or the body of a request"
         raise RequestInvalid([RequestFault(pointer, message)])
     rest = {name: value for name, value in document.items() if name != MEMBER}
-    deployment = read_request_or_manifest(rest, releases, pointer)
-    return CheckRequest(deployment, document[MEMBER], at(pointer, MEMBER), size_of(document[MEMBER]))
+    try:
+        deployment = read_request_or_manifest(rest, releases, pointer)
+    except RequestInvalid as error:
+        error.hide(SecretValues(secrets_of_names(document[MEMBER])))
+        raise
+    return CheckRequest(deployment, document[MEMBER], at(pointer, MEMBER), size_of(document[MEMBER]), rest)
 
 
 def size_of(document: Any) -> int:
@@ -165,6 +179,8 @@ class RequestChecker:
         result = self.policy.evaluate(deployment, today)
         intake = result.intake
         limits = limits if intake is None else intake.limits
+        secrets = NO_SECRETS if intake is None else intake.secrets
+        parameters = _without_secrets(parameters, SecretValues(secrets_of_names(document), secrets))
         facts = request_facts(parameters, limits)
         row = [*result.evaluation.final_facts.row, *request_row(facts)]
         fired = self.ruleset(release).fired(row)
@@ -182,6 +198,14 @@ class RequestChecker:
             result.request.release,
             PolicyRef(self.policy.revision),
         )
+
+
+def _without_secrets(parameters: Parameters, secrets: SecretValues) -> Parameters:
+    """The parameters without secrets in the names of those that vLLM does not take, which findings show."""
+    if not (parameters.unexpected or parameters.left_out):
+        return parameters
+    unexpected, left_out = (tuple(map(secrets.hidden, each)) for each in (parameters.unexpected, parameters.left_out))
+    return replace(parameters, unexpected=unexpected, left_out=left_out)
 
 
 def labels_of(answer: RequestCheck) -> tuple[str, str, str]:

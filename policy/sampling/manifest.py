@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.sampling.check import CheckRequest, RequestChecker
+    from policy.secret_values import SecretValues
 
 MAX_IGNORED = 100
 
@@ -54,11 +55,26 @@ def check_request(
     Raises:
         PolicyError: the request is invalid.
     """
+    try:
+        return _check_request(checker, request, today, problem_of, on_engine)
+    except RequestInvalid as error:
+        error.hide(request.secrets())
+        raise
+
+
+def _check_request(
+    checker: RequestChecker,
+    request: CheckRequest,
+    today: date,
+    problem_of: Callable[[PolicyError], Problem],
+    on_engine: Callable[[], object],
+) -> RequestCheck | EngineChecks:
     if not isinstance(request.deployment, Manifest):
         on_engine()
         return checker.check(request.deployment, request.document, request.pointer, today)
     manifest = request.deployment
     items, ignored = [], list[str]()
+    secrets: SecretValues | None = None
     for path, deployment in requests_of(manifest, checker.policy.releases, ignored=ignored):
         place = (path, *object_of(manifest, path))
         try:
@@ -67,6 +83,9 @@ def check_request(
                 raise deployment
             items.append(EngineCheck(*place, checker.check(deployment, request.document, request.pointer, today)))
         except PolicyError as error:
+            if isinstance(error, RequestInvalid):
+                secrets = request.secrets() if secrets is None else secrets
+                error.hide(secrets)
             items.append(EngineCheck(*place, problem=problem_of(error)))
     named = [IgnoredObject(path, *object_of(manifest, path)) for path in ignored[:MAX_IGNORED]]
     return EngineChecks(items, named or UNSET)

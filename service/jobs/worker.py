@@ -201,7 +201,9 @@ class JobWorker:
         try:
             found = check_request(self.checker, request, today, problem_of, lambda: budget.check(request.size))
         except ModelConfigNeeded as error:
-            raise self._models.refusal(error) from error
+            refusal = self._models.refusal(error)
+            refusal.hide(request.secrets())
+            raise refusal from error
         for each in [found] if isinstance(found, RequestCheck) else [item.check for item in found.items]:
             if isinstance(each, RequestCheck):
                 records.checks[labels_of(each)] += 1

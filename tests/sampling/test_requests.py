@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.json import encode
 from tables import table
 
 from policy.checks.request_cases import read_request_cases, run_request_cases
-from policy.errors import RequestInvalid, RulesInvalid
+from policy.errors import PolicyError, RequestInvalid, RulesInvalid
 from policy.facts.facts import to_json
 from policy.facts.request_vocabulary import APIS
 from policy.facts.vocabulary import REQUEST_VOCABULARY
@@ -20,8 +22,10 @@ from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 from policy.sampling.check import RequestChecker, read_check_request
 from policy.sampling.fields import known_fields
+from policy.sampling.manifest import check_request
 from policy.sampling.parameters import FORMER, read_parameters
 from policy.sampling.request_facts import request_facts, request_row
+from service.problems import problem_of
 
 if TYPE_CHECKING:
     from policy.policy import Policy
@@ -378,3 +382,53 @@ def test_every_value_of_every_parameter_is_answered_or_a_fault() -> None:
     ]
     assert (illegal, len(rows) > 1000) == ([], True)
     assert {pointer.split("/")[1] for pointer in pointers} == {"request"}
+
+
+SECRET = "Zq8JbhpkJG4r"
+SERVE = {"args": ["serve", "q"], "model_configs": {"q": QWEN}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "annotations": {"runner-policy/model-configs": json.dumps({"q": QWEN})}},
+    "spec": {
+        "containers": [
+            {
+                "name": "a",
+                "image": "vllm/vllm-openai:v0.33.0",
+                "args": ["--model", "q"],
+                "env": [{"name": "API_KEY", "value": SECRET}],
+            }
+        ]
+    },
+}
+
+
+@table(
+    "document",
+    [
+        {"deployment": SERVE, "request": {"api_key": SECRET, "logprobs": SECRET}},
+        {"deployment": SERVE, "request": {"messages": MESSAGES, "token": SECRET, "top_k": [SECRET]}},
+        {"deployment": SERVE, "request": {"messages": MESSAGES, "key": SECRET, SECRET: 1}},
+        {"deployment": SERVE, "request": {"extra_body": {"api_key": SECRET}, "prompt": "a", "n": SECRET}},
+        {"deployment": SERVE, "request": [{"api_key": SECRET}, SECRET]},
+        {"deployment": {**SERVE, "env": {"API_KEY": SECRET}}, "request": {"logprobs": SECRET}},
+        {"deployment": {**SERVE, "env": {"API_KEY": SECRET}}, "request": {"messages": MESSAGES, SECRET: 1}},
+        {"deployment": {**SERVE, "args": ["serve", "q", "--api-key", SECRET]}, "request": {"logprobs": SECRET}},
+        {"deployment": {**SERVE, "args": f"vllm serve q --api-key {SECRET}"}, "request": {"logprobs": SECRET}},
+        {"deployment": {**SERVE, "files": {"a": f"api-key: {SECRET}"}}, "request": {"logprobs": SECRET}},
+        {"deployment": {**SERVE, "env": {"A": [SECRET]}}, "request": {"api_key": SECRET}},
+        {"deployment": {"args": ["serve", f"/m/{SECRET}"]}, "request": {"prompt": "a", "api_key": SECRET}},
+        {"deployment": SERVE, "vllm_version": SECRET, "request": {"prompt": "a", "api_key": SECRET}},
+        {"manifest": POD, "request": {"logprobs": SECRET}},
+        {"manifest": POD, "request": {"messages": MESSAGES, SECRET: 1}},
+        {"manifest": POD, "vllm_version": SECRET, "request": {"prompt": "a"}},
+    ],
+    ids=json.dumps,
+)
+def test_no_secret_of_a_request_or_its_deployment_is_shown(checker: RequestChecker, document: Any) -> None:
+    try:
+        request = read_check_request({"vllm_version": "0.33.0", **document}, checker.policy.releases)
+        said = encode(check_request(checker, request, TODAY, problem_of)).decode()
+    except PolicyError as error:
+        said = encode(problem_of(error)).decode()
+    assert SECRET not in said
