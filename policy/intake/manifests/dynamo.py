@@ -16,11 +16,13 @@ from policy.intake.command.words import Unknown
 from policy.intake.manifests.dynamo_defaults import FRONTEND, MAIN, add_command
 from policy.intake.manifests.dynamo_fields import ALONE, COMPONENT, GRAPH, SERVICE
 from policy.intake.manifests.dynamo_metadata import add_converted, object_doubt
+from policy.intake.manifests.dynamo_mounts import SIDECAR, in_component, in_service, with_mounts_of
 from policy.intake.manifests.engine_doubts import doubted
 from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import mount_paths
 from policy.intake.manifests.pods import (
+    note_mounting,
     pod_containers,
     read_container,
     read_env,
@@ -106,12 +108,14 @@ def _doubted(document: ManifestNode) -> Iterator[None]:
 
 def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
     pod = service.get("extraPodSpec")
+    mounts = [
+        *mount_paths(service.get("volumeMounts").value, "mountPoint"),
+        *mount_paths([service.get("pvc").value], "mountPoint"),  # of earlier releases
+    ]
+    note_mounting(pod, in_service(service.value, pod.value))
     if pod.get("mainContainer").is_object():
-        mounts = [
-            *mount_paths(service.get("volumeMounts").value, "mountPoint"),
-            *mount_paths([service.get("pvc").value], "mountPoint"),  # of earlier releases
-        ]
-        draft = read_container(pod.get("mainContainer"), pod, mounts, SET)
+        main = pod.get("mainContainer")
+        draft = read_container(main.with_value({**main.value, "name": MAIN}), pod, mounts, SET)
         draft.hardware += component_signs(service.get("resources").value)
         own = _own_variables(draft)
         draft.env.replace(dict.fromkeys(SET))
@@ -132,15 +136,18 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         )
         add_command(draft, service.get("componentType").text() or "")
         _finish(draft, service)
-    _read_sidecar(service)
+    _read_sidecar(service, pod, mounts)
     read_pod(pod)
 
 
 def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
     pod = component.get("podTemplate", "spec")
     mounts = mount_paths([component.get("compilationCache").value], "mountPath")
+    sharing = in_component(component.value, pod.value)
+    note_mounting(pod, sharing)
     for container in pod_containers(pod):
-        draft = read_container(container, pod, mounts, SET)
+        shared = next((each for each in sharing if each["name"] == container.get("name").value), None)
+        draft = read_container(container if shared is None else container.with_value(shared), pod, mounts, SET)
         own = _own_variables(draft)
         draft.env.replace(dict.fromkeys(SET))
         read_shared_env(graph.get("env"), draft)
@@ -162,13 +169,14 @@ def _add_command(draft: EngineDraft, component: ManifestNode, name: object) -> N
         add_command(draft, FRONTEND)
 
 
-def _read_sidecar(service: ManifestNode) -> None:
-    """Read the frontend that the operator adds beside a service, if it starts vLLM."""
+def _read_sidecar(service: ManifestNode, pod: ManifestNode, mounts: Sequence[str]) -> None:
+    """Read the frontend that the operator adds beside a service, with its mounts, if it starts vLLM."""
     sidecar = service.get("frontendSidecar")
     if not isinstance(sidecar.value, dict):
         return
     fields = {"image": sidecar.value.get("image"), "args": sidecar.value.get("args"), "env": sidecar.value.get("envs")}
-    draft = read_container(sidecar.with_value(fields), added=SET)
+    container = with_mounts_of({"name": SIDECAR, **fields}, pod.get("mainContainer").value)
+    draft = read_container(sidecar.with_value(container), pod, mounts, SET)
     draft.has_hidden_variables = draft.has_hidden_variables or bool(sidecar.get("envFromSecret").value)
     add_command(draft, FRONTEND)
     if draft.starts_vllm():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 WRITABLE: Final = "emptyDir"
 PROJECTED: Final = "projected"
@@ -36,10 +36,11 @@ class EmptyVolumes(Struct, frozen=True):
         return writers is not None and all(writer == container for writer in writers)
 
 
-def empty_volumes(pod: Any, claimed: Collection[str] = ()) -> EmptyVolumes:
+def empty_volumes(pod: Any, claimed: Collection[str] = (), others: Sequence[Any] = ()) -> EmptyVolumes:
     """The empty volumes of a pod's spec, which may have any content.
 
-    ``claimed`` are the names of the claims of the pod's controller, which replace volumes of the same names.
+    ``claimed`` are the names of the claims of the pod's controller, which replace volumes of the same names. ``others``
+    are containers beside those of the spec, or with mounts that the controller adds to those.
     """
     found: dict[str, list[object]] = {}
     writable: set[str] = set()
@@ -49,7 +50,8 @@ def empty_volumes(pod: Any, claimed: Collection[str] = ()) -> EmptyVolumes:
             found[name] = []
             if WRITABLE in volume:
                 writable.add(name)
-    for container in (*_objects(pod, "initContainers"), *_objects(pod, "containers")) if writable else ():
+    containers = (*_objects(pod, "initContainers"), *_objects(pod, "containers"), *others) if writable else ()
+    for container in containers:
         for mount in _objects(container, "volumeMounts"):
             name = mount.get("name")
             if isinstance(name, str) and name in writable and mount.get("readOnly") is not True:

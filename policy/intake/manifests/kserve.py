@@ -27,7 +27,7 @@ from policy.intake.manifests.kserve_containers import SHIPPED_ARGUMENTS, merge_c
 from policy.intake.manifests.kserve_fields import COMPONENTS, EXPLAINER, PREDICTOR
 from policy.intake.manifests.kserve_metadata import metadata_doubt
 from policy.intake.manifests.kserve_multinode import SIZES, add_script, runs_multinode
-from policy.intake.manifests.kserve_pods import component_doubt
+from policy.intake.manifests.kserve_pods import TRANSFORMER, component_doubt, shared_model_doubt
 from policy.intake.manifests.kserve_runtimes import (
     FORMAT_FIELDS,
     LATER_FIELDS,
@@ -75,7 +75,7 @@ SIZE_VARIABLES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorPar
 NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 """The variables that KServe computes from the sizes and the requested GPUs."""
 CLAIM: Final = "pvc://"
-STORED_IN: Final = ("kserve-container", "worker-container", "transformer-container")
+STORED_IN: Final = ("kserve-container", "worker-container", TRANSFORMER)
 """The containers in which KServe mounts ``storageUris``; it does so in no other container of the pod."""
 STORAGE_URI: Final = "STORAGE_URI"
 """The variable of a container of the user's that names a model, which KServe mounts at its own folder."""
@@ -88,7 +88,6 @@ OF_EXPLAINER: Final = "KServe adds arguments of its own to the container of an e
 REPLACED: Final = frozenset({"INFERENCE_SERVICE_NAME"})
 """The variables that KServe overwrites in the containers of a service."""
 SERVER_CONTAINER: Final = "kserve-container"
-TRANSFORMER: Final = "transformer-container"
 NOT_RENDERED: Final = frozenset(
     {"modelFormat", "runtime", "runtimeVersion", "protocolVersion", "storage", "storageUri", "confidential"}
 )
@@ -113,6 +112,7 @@ def read_runtime(document: ManifestNode) -> None:
     with (
         doubted(document.reader, lambda: template_doubt(rendered, References())),
         doubted(document.reader, lambda: component_doubt(document.get("spec"))),
+        doubted(document.reader, lambda: shared_model_doubt(document.get("spec"))),
     ):
         for pod in (document.get("spec"), workers):
             for container in pod_containers(pod):
@@ -133,8 +133,8 @@ def read_inference_service(document: ManifestNode) -> None:
     rendered: list[ManifestNode] = []
     with _service_doubts(document, rendered):
         for name, table in COMPONENTS.items():
-            _read_component(document.get("spec", name), table)
-        _read_explainer(document.get("spec", "explainer"))
+            _read_component(document, document.get("spec", name), table)
+        _read_explainer(document, document.get("spec", "explainer"))
         _read_predictor(document, predictor, rendered)
     for canary in canaries(document):
         _read_canary(document, canary)
@@ -144,7 +144,7 @@ def _read_canary(document: ManifestNode, canary: Canary) -> None:
     """Read the containers of a canary, and the models that it may run."""
     rendered: list[ManifestNode] = []
     with _service_doubts(document, rendered):
-        _read_component(canary.predictor, PREDICTOR)
+        _read_component(document, canary.predictor, PREDICTOR)
         with doubted(document.reader, lambda: canary.doubt):
             for predictor in canary.models:
                 _read_predictor(document, predictor, rendered)
@@ -161,13 +161,13 @@ def _service_doubts(document: ManifestNode, rendered: list[ManifestNode]) -> Ite
         yield
 
 
-def _read_explainer(explainer: ManifestNode) -> None:
+def _read_explainer(document: ManifestNode, explainer: ManifestNode) -> None:
     """Read the container of an explainer that is no custom one."""
     for name in EXPLAINERS:
         container = explainer.get(name)
         if not container.is_object():
             continue
-        with _component_doubts(explainer, EXPLAINER):
+        with _component_doubts(document, explainer, EXPLAINER):
             draft = read_container(container, explainer, _storage_mounts(explainer), replaced=REPLACED)
             if draft.starts_vllm():
                 if container.get("storageUri").value:
@@ -177,18 +177,19 @@ def _read_explainer(explainer: ManifestNode) -> None:
 
 
 @contextmanager
-def _component_doubts(component: ManifestNode, table: FieldTable) -> Iterator[None]:
+def _component_doubts(document: ManifestNode, component: ManifestNode, table: FieldTable) -> Iterator[None]:
     """Add the doubts about a component's fields to the engines that are read within."""
     with (
         unread_fields((table, component)),
         doubted(component.reader, lambda: component_doubt(component)),
+        doubted(component.reader, lambda: shared_model_doubt(document.get("metadata"), component)),
     ):
         yield
 
 
-def _read_component(component: ManifestNode, table: FieldTable) -> None:
+def _read_component(document: ManifestNode, component: ManifestNode, table: FieldTable) -> None:
     """Read the containers of a component with the fields of a table."""
-    with _component_doubts(component, table):
+    with _component_doubts(document, component, table):
         paths = dict.fromkeys(STORED_IN, _storage_mounts(component))
         read_pod(component, mounts=paths, replaced=REPLACED)
 
@@ -216,7 +217,7 @@ def _add_rendered(
 
 def _read_predictor(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
     """Read a predictor's model and its workers, and add what KServe renders of it."""
-    with _component_doubts(predictor, PREDICTOR):
+    with _component_doubts(document, predictor, PREDICTOR):
         _read_models(document, predictor, rendered)
 
 
@@ -339,8 +340,10 @@ def _read_model(
         own.mounts.add(MODEL_PATH)
     own.words = [_filled(word, document) for word in own.words]
     own.env.update({name: _filled(value, document) for name, value in own.env.items() if value is not None})
-    if runtime is not None and runtime.doubt:
-        own.doubt(runtime.doubt)
+    if runtime is not None:
+        doubts = (runtime.doubt, shared_model_doubt(document.get("metadata"), predictor, runtime.spec))
+        for doubt in filter(None, doubts):
+            own.doubt(doubt)
     if wanted.name is None:
         add_selection_doubt(own, runtime, model_format)
     elif runtime is not None:

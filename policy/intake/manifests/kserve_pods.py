@@ -64,6 +64,28 @@ FILLED: Final = "{} has the name of the volume in which KServe puts the model, w
 BROUGHT: Final = "{} has the name of a container by which KServe brings the model, which may be another one"
 
 
+READ_ONLY: Final = "storage.kserve.io/readonly"
+TRANSFORMER: Final = "transformer-container"
+"""The container beside an engine in which KServe mounts the model too."""
+SHARED: Final = (
+    f"KServe mounts the model in `{TRANSFORMER}` too, which may write it because of the annotation `{READ_ONLY}: "
+    '"false"`; leave the annotation out'
+)
+
+
+def shared_model_doubt(*parts: ManifestNode) -> str:
+    """The doubt about a container that may write the model of an engine beside it; empty if there is none.
+
+    ``parts`` of a pod have its annotations and containers: a service's metadata, a component and its runtime.
+    """
+    values = [part.value for part in parts if isinstance(part.value, dict)]
+    annotations = (value.get("annotations") for value in values)
+    if not any(isinstance(each, dict) and each.get(READ_ONLY) == "false" for each in annotations):
+        return ""
+    has_other = any(each.get("name") == TRANSFORMER for value in values for each in _objects(value, LISTS[1]))
+    return SHARED if has_other else ""
+
+
 def component_doubt(component: ManifestNode) -> str:
     """The doubt about a predictor, a transformer or an explainer, or about the specification of a runtime."""
     derived = _derived_names(component.value)

@@ -1,7 +1,8 @@
 """The labels and annotations by which another controller changes the pods of any workload.
 
 Webhooks of KServe, OME, LeaderWorkerSet (read in August 2026) and Dynamo (November 2026) select pods by a label, no
-matter what created them: they mount a model, add variables in front of the container's own, or restore a snapshot. What
+matter what created them: they mount a model, add variables in front of the container's own, or restore a snapshot. That
+of AIBrix (August 2026) takes an annotation of a Deployment, or of its own kind, and mounts a volume for adapters. What
 a kind of the same group gives its pods is read by its adapter. An object that such a controller has made has an owner
 of its kinds; a Pod is reviewed after the webhooks have changed it, but a snapshot is restored later.
 """
@@ -81,6 +82,9 @@ WEBHOOKS: Final = (
 )
 MODEL_PATH: Final = "/mnt/models"
 SOURCE: Final = f"{kserve_metadata.INTERNAL}/storage-initializer-sourceuri"
+INJECTED: Final = "model.aibrix.ai/sidecar-injection"
+"""The annotation by which AIBrix adds a container for adapters to the pods of a Deployment or a StormService."""
+ADAPTERS: Final = "/tmp/aibrix/adapters"  # noqa: S108  # where AIBrix mounts it
 MOUNTING: Final = ("kserve-container", "worker-container", "transformer-container")
 
 
@@ -120,6 +124,16 @@ def added_mounts(template: ManifestNode) -> dict[str, list[str]]:
     if f"{KSERVE}/inferenceservice" not in labels or SOURCE not in annotations:
         return {}
     return {name: [MODEL_PATH] for name in MOUNTING}
+
+
+def adapter_mounts(document: ManifestNode, pod: ManifestNode) -> dict[str, list[str]]:
+    """The path at which AIBrix mounts a volume that it fills in each container of a pod of an object, by name."""
+    kind, value = document.value.get("kind"), _texts(document, "annotations").get(INJECTED)
+    if not (value == "true" and kind == "Deployment") and not (value is not None and kind == "StormService"):
+        return {}
+    containers = pod.value.get("containers") if isinstance(pod.value, dict) else None
+    named = [each.get("name") for each in containers if isinstance(each, dict)] if isinstance(containers, list) else []
+    return {name: [ADAPTERS] for name in named if isinstance(name, str)}
 
 
 def _texts(template: ManifestNode, field: str) -> dict[str, str]:

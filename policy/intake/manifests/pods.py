@@ -29,6 +29,7 @@ from policy.pointer import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from policy.errors import RequestFault
     from policy.intake.manifests.reading import ManifestNode
@@ -187,6 +188,14 @@ def read_container(
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
     return draft
+
+
+def note_mounting(pod: ManifestNode, containers: Sequence[dict[str, Any]]) -> None:
+    """Note containers of a pod that are not in its spec, or have mounts there that its controller adds.
+
+    They may fill the volumes that the containers of the spec mount, which are read afterwards.
+    """
+    pod.reader.empty_volumes[pod.pointer] = (pod.value, empty_volumes(pod.value, _claimed(pod), containers))
 
 
 def read_env(env: ManifestNode, draft: EngineDraft, replaced: Collection[str] = ()) -> None:

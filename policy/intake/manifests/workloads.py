@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.pod_webhooks import added_mounts, added_variables
+from policy.intake.manifests.pod_webhooks import adapter_mounts, added_mounts, added_variables
 from policy.intake.manifests.pods import read_pod
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def read_one_pod(document: ManifestNode) -> None:
 def read_template(document: ManifestNode) -> None:
     """Read an object with one pod template, such as a Deployment."""
     template = document.get("spec", "template")
-    read_pod(template.get("spec"), added_variables(template), mounts=added_mounts(template))
+    pod = template.get("spec")
+    read_pod(pod, added_variables(template), mounts=adapter_mounts(document, pod) or added_mounts(template))
 
 
 def read_pod_template(document: ManifestNode) -> None:
@@ -87,14 +88,20 @@ def read_disaggregated_set(document: ManifestNode) -> None:
 
 def read_storm_service(document: ManifestNode) -> None:
     """Read AIBrix's StormService, which has the template of a RoleSet."""
-    read_role_set(document.get("spec", "template"))
+    _read_roles(document.get("spec", "template"), document)
 
 
 def read_role_set(document: ManifestNode) -> None:
-    """Read AIBrix's RoleSet: a pod template for each role, of which AIBrix makes a PodSet if it has a group of pods."""
-    for role in document.get("spec", "roles").items():
+    """Read AIBrix's RoleSet."""
+    _read_roles(document, document)
+
+
+def _read_roles(role_set: ManifestNode, document: ManifestNode) -> None:
+    """Read a pod template for each role, of which AIBrix makes a PodSet if it has a group of pods."""
+    for role in role_set.get("spec", "roles").items():
         is_group = role.get("podGroupSize").value is not None
-        read_pod(role.get("template", "spec"), {**ROLE, **(POD_GROUP if is_group else {})})
+        pod = role.get("template", "spec")
+        read_pod(pod, {**ROLE, **(POD_GROUP if is_group else {})}, mounts=adapter_mounts(document, pod))
 
 
 def read_pod_set(document: ManifestNode) -> None:
