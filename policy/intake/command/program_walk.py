@@ -148,7 +148,7 @@ class _ProgramWalk(Struct):
         """The server that the programs start, or why it is not known; None if they start another program, or none."""
         while self.at < len(self.words):
             at, word = self.at, self.words[self.at]
-            program = word.rpartition("/")[2]
+            program = word.rpartition("/")[2] if "/" in word else word  # a call less for each command
             self.programs.append(word)
             if is_unknown(word) or (type(word) is Pattern and self._is_unknown(at)):
                 why = f"the value of {quoted(word)}, which names the program, is not known"

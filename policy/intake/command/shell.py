@@ -48,7 +48,7 @@ ARITHMETIC_MARKS: Final = frozenset("$|&;\n")
 """The characters with which a shell without `((…))` may run a value, or a part of it, as a command in a subshell."""
 DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Matches `{A}` before a redirection, which sets the variable to the file descriptor."""
-REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|(?:>>|<>|>\||[<>]&?|&>>?)[-0-9]*)")
+REDIRECTION: Final = re.compile(r"<<<|<<-?|(?:>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 WORD_AFTER: Final = re.compile(r"(?:[ \t]*+[0-9]?[<>]{1,2}&?[ \t]*+[^\s;&|<>()]++)*+[ \t]*+[^\s;&|<>()#]")
 """Matches where a command goes on after a redirection: one that ends before `&>` if the shell is not bash."""
 QUOTED: Final = re.compile(r'[^"\\$`]+')
@@ -188,7 +188,7 @@ class _ShellReader:
             self.read_special(self.text[self.at])
 
     def read_special(self, character: str) -> None:
-        """Read what begins with a special character."""
+        """Read what begins with a special character; most of them end a short command, for which each call counts."""
         text = self.text
         if character == "\\":
             self.read_escape()
@@ -200,12 +200,12 @@ class _ShellReader:
             self.at = self.expansion.read(self.at, in_quotes=False)
         elif character == "#":
             self.skip_comment()
-        elif (blanks := BLANKS.match(text, self.at)) is not None:
+        elif character in " \t\r" and (blanks := BLANKS.match(text, self.at)) is not None:
             if "\r" in blanks.group() and self.builder.parts is not None:
                 self.builder.has_pattern = True
             self.builder.end_word()
             self.at = blanks.end()
-        elif (direction := REDIRECTION.match(text, self.at)) is not None:
+        elif character in "<>&" and (direction := REDIRECTION.match(text, self.at)) is not None:
             self.skip_redirection(direction.group(), direction.end())
         elif character != "(" or not (self.read_array() or self.read_arithmetic()):
             self.read_operator()
@@ -473,7 +473,7 @@ class _ShellReader:
 
         A here-string that may start vLLM is added as a command `<<<`: a shell may read it.
         """
-        if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
+        if operator.startswith("<<") and operator != "<<<":
             self.read_here_document(operator, end)
             return
         is_output = ">" in operator
