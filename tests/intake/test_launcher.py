@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tables import table
 
 from policy.errors import RequestFault
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
@@ -150,6 +151,46 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
     assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False, module=module), [])
 
 
+@table(
+    "words",
+    [
+        ["-m", "components.src.dynamo.vllm.__main__"],
+        ["-m", "src.huggingfaceserver"],
+        ["-m", "src.huggingfaceserver.__main__"],
+    ],
+)
+@pytest.mark.parametrize("start", ["python3", "torchrun"])
+def test_the_other_names_of_a_package_in_another_one_count(start: str, words: list[str]) -> None:
+    found = read([start, *words, "--model=m"])[0]
+    assert found.words
+    assert found.installation is not None
+
+
+@table(
+    ("path", "is_server"),
+    [
+        ("/huggingfaceserver/huggingfaceserver/__main__.py", True),
+        ("/huggingfaceserver/huggingfaceserver", True),
+        ("huggingfaceserver/", True),
+        ("$DIR/huggingfaceserver/__main__.py", True),
+        ("/x/huggingfaceserver.py", False),
+        ("/x/huggingfaceserver/other.py", False),
+        ("/x/my_huggingfaceserver", False),
+        ("/x/mydynamo/vllm/__main__.py", False),
+        ("/x/dynamo/vllm/health_check.py", False),
+        ("/x/notvllm/entrypoints/openai/api_server.py", False),
+    ],
+)
+@pytest.mark.parametrize("start", [["python3"], ["python", "-u"], ["torchrun", "--nproc-per-node=1"]])
+def test_a_path_that_ends_with_a_package_is_its_module(start: list[str], path: str, *, is_server: bool) -> None:
+    assert (starts_vllm([*start, path, "--model_id=m"], {}) is True) is is_server
+
+
+@table("path", ["/opt/dynamo/vllm", "dynamo/vllm"])
+def test_vllm_in_a_folder_named_like_the_package_runs_its_subcommands(path: str) -> None:
+    assert read(["python3", path, "serve", "m"])[0].is_serve
+
+
 LMCACHE = '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}'
 NIXL = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
 KVBM = json.dumps(
@@ -193,7 +234,12 @@ UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`
 )
 @pytest.mark.parametrize("start", ["", "exec ", "A=b python3 -u", "cd /x && "])
 @pytest.mark.parametrize(
-    "module", ["-m dynamo.vllm", "-mdynamo.vllm.main", "-m dynamo.vllm.__main__", "-m dynamo.vllm.unified_main"]
+    "module",
+    [
+        *("-m dynamo.vllm", "-mdynamo.vllm.main", "-m dynamo.vllm.__main__", "-m dynamo.vllm.unified_main"),
+        *("/x/src/dynamo/vllm", "/x/dynamo/vllm/", "./dynamo/vllm/__main__.py", "dynamo/vllm/x/../__main__.py"),
+        *("/x/dynamo/vllm/main.py", "/x//dynamo/./vllm/unified_main.py"),
+    ],
 )
 def test_dynamo_passes_on_its_arguments_without_its_own(
     start: str, module: str, arguments: str, passed: str, warnings: list[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from posixpath import normpath
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from policy.intake.command.programs import (
     SERVERS,
     STARTS_PROGRAMS,
     STARTS_VLLM,
+    SUBCOMMANDS,
     is_unknown,
 )
 from policy.intake.command.vllm_command import (
@@ -38,12 +40,14 @@ PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 KSERVE_SERVER: Final = "huggingfaceserver"
 MAIN: Final = ".__main__"
-PACKAGES: Final = frozenset({"dynamo.vllm", KSERVE_SERVER})
-"""The packages that Python runs by their `__main__`, which may be named too."""
+PACKAGES: Final = ("dynamo.vllm", KSERVE_SERVER)
+"""The packages that Python runs by their `__main__`, which may be named too, as a module or as a file."""
+IN_PACKAGE: Final = re.compile(rf"(?:^|(?<=\.))(?:{'|'.join(map(re.escape, PACKAGES))})\Z")
+"""Matches such a package, alone or in another one."""
 KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
 """The program in KServe's image that its runtimes run as probes; it asks Ray and the server."""
 MOVED_MODULE: Final = re.compile(
-    r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts)(?:\.|\Z)|dynamo\.vllm(?:\.(?:unified_)?main)?\Z)"
+    r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts)(?:\.|\Z)|dynamo\.vllm(?:\.(?:unified_)?main)?\Z|huggingfaceserver\Z)"
 )
 """Matches what comes before the module of vLLM in a longer path of a module."""
 NO_FILE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
@@ -104,16 +108,15 @@ def _python_module(
     named = at if attached else at + 1
     if named == len(words):
         return None
-    module = attached or words[named]
-    if (package := module.removesuffix(MAIN)) in PACKAGES:
-        module = package
-    return python_module(words, places, own, start, named, module)
+    return python_module(words, places, own, start, named, attached or words[named])
 
 
 def python_module(
     words: list[str], places: list[str], own: dict[str, str | None], start: int, named: int, module: str
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a module starts; the word at ``named`` names it, and the program at ``start`` runs it."""
+    if IN_PACKAGE.search(package := module.removesuffix(MAIN)) is not None:
+        module = package
     if module in SERVERS:
         found = server_command(words, places, own, named + 1, serve=False)
         return replace(found, is_dynamo=True) if module in DYNAMO_MODULES else replace(found, module=module)
@@ -161,6 +164,12 @@ def python_file(
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that the file at ``at`` starts: `vllm`, a module of vLLM's server, or an unknown program."""
     word = words[at]
+    package = _package(word)
+    if package == KSERVE_SERVER:
+        return _kserve_server(words, places, own, at)
+    is_subcommand = "".join(words[at + 1 : at + 2]) in SUBCOMMANDS
+    if package and not is_subcommand:
+        return replace(server_command(words, places, own, at + 1, serve=False), is_dynamo=True)
     if word.rpartition("/")[2] in PROGRAMS:
         found = subcommand(words, places, own, at + 1)
         if isinstance(found, ServerCommand) and ("/" not in word or is_expansion(word)):
@@ -168,8 +177,17 @@ def python_file(
         return found
     if word.endswith(KSERVE_CHECK):
         return None
-    path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
-    if any(path.endswith(module) for module in SERVERS):
-        return server_command(words, places, own, at + 1, serve=False)
+    path = "." + normpath(word).removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
+    for module in SERVERS:
+        if path.endswith(f".{module}"):
+            found = server_command(words, places, own, at + 1, serve=False)
+            return replace(found, is_dynamo=module in DYNAMO_MODULES)
     names_vllm = "vllm/entrypoints/" in word
     return UnreadableCommand(f"the file {quoted(word)} is a Python program that is not read", places[at], names_vllm)
+
+
+def _package(path: str) -> str:
+    """The package whose folder or `__main__.py` is at a path, by the last parts of the path; empty if there is none."""
+    text = normpath(path).replace("/", ".")
+    found = IN_PACKAGE.search(text.removesuffix(f"{MAIN}.py"))
+    return "" if found is None else found.group()
