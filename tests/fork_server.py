@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import gc
 import json
 import marshal
@@ -283,6 +284,7 @@ def end_process(code: int) -> None:
 
 if __name__ == "__main__":  # a worker process of the service imports this module too, and needs no command
     gc.disable()
+    faulthandler.register(signal.SIGUSR2, file=2)  # prints what each thread is doing, also in forked processes
     measure_imported_files()
     use_shipped_rules()
     for name in IMPORTED:

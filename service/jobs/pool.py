@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -126,17 +125,10 @@ class Worker:
         return await asyncio.wrap_future(self._executor.submit(function, *arguments))
 
     def end(self) -> None:
-        """End the process: kill it if it has started, else let it shut down."""
-        if self._executor is None:
-            return
-        if (
-            self._starting is not None
-            and self._starting.done()
-            and not self._starting.cancelled()
-            and self._starting.exception() is None
-        ):
-            with suppress(ProcessLookupError):
-                os.kill(self._starting.result(), signal.SIGKILL)
+        """Kill the process, also while it starts: Python waits at its end, without a timeout, for one that lives."""
+        if self._executor is not None:
+            for process in self._executor._processes.values():  # noqa: SLF001  # its `kill_workers` is of Python 3.14
+                process.kill()
         self.close()
 
     def close(self) -> None:
@@ -185,12 +177,10 @@ class Pool:
         return worker
 
     def close(self) -> None:
-        """End all processes: kill the busy ones, and let the idle ones shut down."""
+        """Kill all processes."""
         self._is_closed = True
-        for worker in self._busy:
+        for worker in (*self._busy, *self._free):
             worker.end()
-        for worker in self._free:
-            worker.close()
 
     def output(self) -> Path | None:
         """The file for a large answer of a new job."""

@@ -6,6 +6,7 @@ import hashlib
 import os
 import pty
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -142,9 +143,23 @@ def ready(process: Process, folder: Path) -> Iterator[Server]:
     try:
         yield Server(process, listening(process, log), log)
     finally:
-        if process.poll() is None:
-            process.terminate()
+        end(process, log)
+
+
+def end(process: Process, log: Path) -> None:
+    """End a server process, whose output is in a file.
+
+    Raises:
+        AssertionError: it did not end in time, with its output and what each of its threads was doing.
+    """
+    if process.poll() is None:
+        process.terminate()
+    try:
         process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGUSR2)  # the fork server lets its processes print their threads
+        time.sleep(1)
+        raise AssertionError(f"process {process.pid} did not end:\n{log.read_text()}") from None
 
 
 def server_environment(folder: Path, **variables: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from api.conftest import BIN, PATIENCE, ROOT, environment, service_process
+from api.conftest import BIN, PATIENCE, ROOT, end, environment, service_process
 from files import replace_file
 from processes import bound
 
@@ -220,9 +220,7 @@ def started(
     finally:
         for client in service.opened if service is not None else ():
             client.close()
-        if process.poll() is None:
-            process.terminate()
-        process.wait(PATIENCE)
+        end(process, log)
 
 
 def limited_process(arguments: Sequence[str], env: dict[str, str], log: Path, limit: str) -> Process:

@@ -474,6 +474,21 @@ def test_worker_processes_end_with_the_service_even_if_it_is_killed(serve: Calla
         assert in_progress.exception() is not None
 
 
+def test_the_service_ends_while_a_worker_process_does_not_respond(serve: Callable[..., Any]) -> None:
+    with serve(**IN_NEW_INTERPRETERS) as service, service.client() as client:
+        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+        processes = until(lambda: len(found := worker_processes(service)) == 2 and found)
+        try:
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            service.process.terminate()
+            assert service.process.wait(PATIENCE) == 0
+            assert not any(map(lives, processes))
+        finally:
+            for process in filter(lives, processes):
+                os.kill(process, signal.SIGKILL)
+
+
 # a caller's share
 
 
