@@ -194,27 +194,27 @@ def masked(text: str) -> str:
     if (len(text) <= MAX_CACHED and _is_plain(text.rstrip(digits))) or not may_have_secret(text):
         return text
     if may_have_name(text):
-        text = _without_tokens(_without_spans(*_read(text))[0])
+        text = _without_tokens(_without_spans(*unescaped(text))[0])
     return _without_commands(text, SUBSTITUTION) if "(" in text or "`" in text else text
 
 
 def secret_parts(text: str) -> list[str]:
     """What ``masked`` hides in a text by the names of secrets and as users and passwords."""
-    return _without_spans(*_read(text))[1] if may_have_name(text) else []
+    return _without_spans(*unescaped(text))[1] if may_have_name(text) else []
 
 
 def users_of(text: str) -> list[str]:
     """The users and passwords in the addresses of a text, such as a script."""
     if not _may_have_user(text):
         return []
-    text, plain, at = _read(text)
+    text, plain, at = unescaped(text)
     return [text[at[start] : at[end]] for start, end in _unbroken_users(plain)]
 
 
 def _without_spans(text: str, plain: str, at: Sequence[int]) -> tuple[str, list[str]]:
     """A text without users, passwords and what follows the name of a secret, and the texts that were left out."""
     rest = _rest(plain)
-    users = list(_users(plain)) if "@" in plain else []
+    users = list(user_places(plain)) if "@" in plain else []
     rest = min([rest, *(start for start, end in users if end > rest)])  # a password may look like the name of a secret
     spans = [*(each for each in users if each[1] <= rest), *([(rest, len(plain))] if rest < len(plain) else ())]
     kept: list[str] = []
@@ -259,7 +259,7 @@ def masked_message(text: str) -> str:
         text = _without_commands(text, MESSAGE_SUBSTITUTION)
     if not may_have_name(text):
         return text
-    text, plain, at = _read(_without_words(text))
+    text, plain, at = unescaped(_without_words(text))
     kept: list[str] = []
     last = 0
     for found in NAME.finditer(plain):
@@ -281,7 +281,7 @@ def _without_users(text: str) -> str:
     """A message without the users and passwords of addresses."""
     if not _may_have_user(text):
         return text
-    text, plain, at = _read(text)
+    text, plain, at = unescaped(text)
     kept: list[str] = []
     last = 0
     for start, end in _unbroken_users(plain):
@@ -343,7 +343,7 @@ def _is_value(name: str, separator: str, value: str) -> bool:
     return separator.endswith(("=", '"', "'")) or (":" in separator and _takes_next(name))
 
 
-def _read(text: str) -> tuple[str, str, Sequence[int]]:
+def unescaped(text: str) -> tuple[str, str, Sequence[int]]:
     """A text, the same in ASCII and with its escapes replaced by characters, and where each of those is in the text."""
     plain = as_ascii(text)
     if "%" not in plain and "\\" not in plain:
@@ -380,7 +380,7 @@ def _without_tokens(text: str) -> str:
     return text
 
 
-def _users(plain: str) -> Iterator[tuple[int, int]]:
+def user_places(plain: str) -> Iterator[tuple[int, int]]:
     """Where the users and passwords of addresses are in a text: up to its last ``@`` if a password may have blanks."""
     user = PASSWORD.search(plain)
     end = max((found.start() for found in USER_END.finditer(plain)), default=-1)

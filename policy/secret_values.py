@@ -51,6 +51,8 @@ MAX_INDENT: Final = 64
 BRACKET: Final = re.compile(r"[\[{]")
 DEFAULT: Final = re.compile(r"\$\{\w{1,256}:?[-=+?]")
 """Matches what precedes the default of a variable."""
+OPERAND: Final = re.compile(r"\$\{\w{1,256}:?[-=+]")
+"""Matches what precedes a value of a variable in its reference, and no message."""
 TEXT: Final = frozenset({str})
 NAME_FIELDS: Final = ("name", "key")
 """The fields that name a variable whose value is beside them."""
@@ -304,7 +306,7 @@ def _secrets_of_text(text: str) -> Iterator[str]:
             yield from secrets_of_names(document)
             yield from users_of(text)
             return
-    if len(text) <= MAX_LINE and SCRIPT.search(text) is None:
+    if not is_script(text):
         for part in secret_parts(text):
             yield from _stated(part)
         return
@@ -320,6 +322,11 @@ def _secrets_of_text(text: str) -> Iterator[str]:
                 yield value
 
 
+def is_script(text: str) -> bool:
+    """Whether a text may have more than one value, as a script or YAML has."""
+    return len(text) > MAX_LINE or SCRIPT.search(text) is not None
+
+
 def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> bool:
     """Whether what follows the name of a secret in a script or in YAML is its value, and no word of a sentence."""
     if "=" in separator:
@@ -330,7 +337,7 @@ def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> boo
 
 def _stated(value: str) -> Iterator[str]:
     """The beginning of a value that is no variable's."""
-    if len(value if "$" not in value else EXPANDED.sub("", value)) >= MIN_VALUE:
+    if len(value if "$" not in value else EXPANDED.sub("", OPERAND.sub("", value))) >= MIN_VALUE:
         yield value[:MAX_TEXT]
 
 

@@ -1010,6 +1010,9 @@ MANIFESTS: Final[dict[str, Family]] = {
     "Compose services": lambda size: manifest(
         {"services": {f"a{n}": {"image": IMAGE, "command": "--model m"} for n in range(min(size // 75, 1024))}}
     ),
+    "references of Compose in secrets": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "environment": {"A": repeated("token='$B ${A:-$B} ", size)}}}}
+    ),
     "a Compose command": lambda size: manifest(
         {"services": {"a": {"image": IMAGE, "command": repeated("'a' ", size)}}}
     ),

@@ -30,6 +30,7 @@ from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.interpolation import Interpolation, InterpolationError, interpolate
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.messages import quoted
+from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,8 +166,10 @@ def _depends_on_extended(service: ComposeService, draft: EngineDraft, *, is_engi
 
 def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     if isinstance(node.value, list):
+        before = draft.words[-1] if draft.words else ""
         for place, item in enumerate(node.items()):
-            word = _interpolate(item, draft)
+            word = _interpolate(item, draft, 0 if is_secret(before) else None)
+            before = item.value if isinstance(item.value, str) else ""
             if word is not None:
                 draft.add(f"{name}[{place}]", Unknown(word.text) if word.unknown else word.text)
         return
@@ -198,7 +201,7 @@ def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
         return
     for name, item in node.fields():
         if isinstance(item.value, str):
-            value = _interpolate(item, draft)
+            value = _interpolate(item, draft, 0 if is_secret(name) else None)
             draft.env[name] = None if value is None or value.unknown else value.text
         else:
             draft.env[name] = _go_text(item)
@@ -206,7 +209,8 @@ def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
 
 def _read_assignment(item: ManifestNode, draft: EngineDraft) -> None:
     """Add the variable of an item ``NAME=value`` or ``NAME``; the name may also contain references."""
-    found = _interpolate(item, draft)
+    name, equals, _ = item.value.partition("=") if isinstance(item.value, str) else ("", "", "")
+    found = _interpolate(item, draft, len(name) + 1 if equals and is_secret(name) else None)
     if found is None:
         return
     name, equals, value = found.text.partition("=")
@@ -323,13 +327,16 @@ def _substitute(text: str, draft: EngineDraft) -> str:
     return Unknown(found.text.replace(COMPOSE_MARK, "}")) if found.unknown else found.text
 
 
-def _interpolate(node: ManifestNode, draft: EngineDraft) -> Interpolation | None:
-    """A text with its variables substituted; None if it is null. An invalid reference is a fault."""
+def _interpolate(node: ManifestNode, draft: EngineDraft, secret_from: int | None = None) -> Interpolation | None:
+    """A text with its variables substituted; None if it is null. An invalid reference is a fault.
+
+    All of it is a secret from the position ``secret_from``, unless that is None.
+    """
     text = node.text()
     if text is None:
         return None
     try:
-        found = interpolate(text)
+        found = interpolate(text, secret_from)
     except InterpolationError as error:
         node.fault(f"{error}; {REMEDY}")
         return None

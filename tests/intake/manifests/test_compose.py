@@ -343,3 +343,60 @@ def test_an_empty_entry_point_removes_the_images(fields: dict[str, Any], starts:
     service = {"image": "vllm/vllm-openai:v0.23.0", **fields}
     found = read_manifest({"services": {"a": service}}, "", [])
     assert [each.problem for each in found] == ([""] if starts else [])
+
+
+PART = "Zq8JbhpkJG4r"
+"""What follows a `$` in a password, where Compose takes it for the name of a variable."""
+PASSWORDS = [
+    *(f"pA5${PART}", f"${PART}", f"pA5${{{PART}}}", f"${{X:-pA5${PART}}}", f"${{X:-${{Y:-pA5${PART}}}}}"),
+    *(f"pA5${{{PART}:-x}}", f"pA 5${PART}", f"${{X:-pA 5${PART}}}", f"${PART}$Y", f"${{X:-x}}${PART}"),
+    *(f"pA5$$${PART}", f"pA5${{{PART}:+x}}", f"pA5${{{PART}?x}}"),
+]
+SCRIPTS = [
+    *("vllm serve m --api-key '{}'", "vllm serve m --api-key='{}'", "export API_KEY='{}'; vllm serve m"),
+    *("curl -H 'Authorization: Bearer {}' h; vllm serve m", "curl 'https://bob:{}@h'; vllm serve m"),
+    'X=\'{{"token": "{}"}}\' vllm serve m',
+]
+
+
+@table("password", PASSWORDS)
+@table(
+    "service",
+    [
+        *({"environment": each} for each in ({"API_KEY": "{}"}, ["API_KEY={}"], {"A": "--api-key '{}'"})),
+        *({"environment": each} for each in ({"A": '{"password": "{}"}'}, {"A": "https://bob:{}@h"}, ["A=token={}"])),
+        {"environment": {"A": '{"value": "{}", "name": "HF_TOKEN"}'}},
+        *(
+            {"command": [*words]}
+            for words in (("m", "--api-key", "{}"), ("m", "--api-key={}"), ("m", "–hf-token", "{}"))
+        ),
+        *({"command": [*words]} for words in (("m", "--token", "{}"), ("m", "--a", '{"password": "{}"}'))),
+        *({"entrypoint": ["bash", "-c", script]} for script in SCRIPTS),
+        *({"entrypoint": ["vllm", "serve", "m", "--api-key"], "command": ["{}"]},),
+        *({"command": f"m {word}"} for word in ("--api-key '{}'", "--api-key='{}'", '--a \'{"token": "{}"}\'')),
+        {"image": "h/${API_KEY:-{}}"},
+    ],
+)
+def test_a_part_of_a_password_is_not_shown_as_the_name_of_a_variable(service: dict[str, Any], password: str) -> None:
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: filled(item) for key, item in value.items()}
+        return [filled(item) for item in value] if isinstance(value, list) else value.replace("{}", password)
+
+    containers, _ = read(**filled(service))
+    assert [note for each in containers for note in each.notes if PART in note] == []
+
+
+@table(
+    "service",
+    [
+        *({"environment": each} for each in ({"API_KEY": "${A}"}, {"API_KEY": "${A:-x}"}, ["API_KEY=${A}"])),
+        *({"environment": each} for each in ({"A": "$A"}, {"A": "--api-key ${A}"}, {"A": "--api-key x --port $A"})),
+        *({"command": each} for each in (["m", "--api-key", "${A}"], "m --api-key ${A}", "m --api-key '${A}' --a 'b'")),
+        *({"command": each} for each in ("m --api-key x --port $A", ["m", "--api-key", "x", "--port", "$A"])),
+        *({"command": each} for each in ("m --a ${API_KEY:-x} --port $A", "m --api-key ${B} --port $A")),
+        {"entrypoint": ["bash", "-c", "export API_KEY=x; vllm serve m --port $A"]},
+    ],
+)
+def test_the_name_of_a_variable_that_is_no_part_of_a_password_is_shown(service: dict[str, Any]) -> None:
+    assert any("`${A}`" in note for note in engine(**service).notes)
