@@ -10,9 +10,9 @@ import typer
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.cli.console import err, out, show
+from policy.cli.secret_lines import SecretLines
 from policy.decision.decision import encode
 from policy.escaping import escape_line
-from policy.masking import masked
 from policy.problems import Problem, fault_lines
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-MAX_ABOVE: Final = 100
-"""How many lines above a line are searched for the field that has it."""
 Opcode: TypeAlias = tuple[str, int, int, int, int]
 CONTEXT: Final = 3
 """The lines of a diff before and after an edit."""
@@ -189,7 +187,7 @@ def diff_of(name: str, old: str, new: str) -> str:
     matcher.opcodes = _opcodes(before, after)  # type: ignore[attr-defined]  # what it would compute
     shown = escape_line(name)
     parts = [f"--- {shown}\n", f"+++ {shown}\n"]
-    for group in _hunks(matcher.get_grouped_opcodes(CONTEXT), before):
+    for group in _hunks(matcher.get_grouped_opcodes(CONTEXT), SecretLines(name, old)):
         (_, start, _, begin, _), (_, _, end, _, stop) = group[0], group[-1]
         parts.append(f"@@ -{_range(start, end)} +{_range(begin, stop)} @@\n")
         for tag, i, j, k, m in group:
@@ -200,12 +198,12 @@ def diff_of(name: str, old: str, new: str) -> str:
     return "".join(parts)
 
 
-def _hunks(groups: Iterable[list[Opcode]], lines: list[str]) -> Iterator[list[Opcode]]:
+def _hunks(groups: Iterable[list[Opcode]], secret: SecretLines) -> Iterator[list[Opcode]]:
     """The groups, each of them ended before an equal line with a secret and continued after it."""
     for group in groups:
         hunk: list[Opcode] = []
         for tag, i, j, k, m in group:
-            hidden = [at for at in range(i, j) if _has_secret(lines, at)] if tag == "equal" else []
+            hidden = [at for at in range(i, j) if at in secret] if tag == "equal" else []
             if not hidden:
                 hunk.append((tag, i, j, k, m))
                 continue
@@ -218,19 +216,6 @@ def _hunks(groups: Iterable[list[Opcode]], lines: list[str]) -> Iterator[list[Op
 
 def _equal(start: int, end: int, ahead: int) -> list[Opcode]:
     return [("equal", start, end, start + ahead, end + ahead)] if start < end else []
-
-
-def _has_secret(lines: list[str], at: int) -> bool:
-    """Whether a line may have a secret: one beside or above it names one."""
-    above = range(at - 1, max(-1, at - MAX_ABOVE), -1)
-    indent = _indent(lines[at])
-    parent = next((lines[each] for each in above if _indent(lines[each]) < indent), "")
-    beside = " ".join(line.strip() for line in lines[max(0, at - 1) : at + 2])
-    return any(masked(text) != text for text in (beside, f"{parent.strip()} {lines[at].strip()}"))
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip()) if line.strip() else MAX_ABOVE
 
 
 def _range(start: int, end: int) -> str:

@@ -1,0 +1,78 @@
+"""Which lines of a file may have a secret: what a diff of it shows no more than needed."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from policy.edits.layers import Lines, documents_of
+from policy.edits.nodes import LITERAL, WHOLE, subtree
+from policy.errors import RulesInvalid
+from policy.intake.manifests.document_secrets import secrets_of
+from policy.masking import HIDDEN, masked
+from policy.secret_values import SecretValues, secrets_of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.edits.nodes import Node
+
+MAX_ABOVE: Final = 100
+"""How many lines above a line are searched for the field that has it."""
+MAX_NODES: Final = 1_000_000
+BY_LINES: Final = frozenset({LITERAL, WHOLE})
+"""The styles of scalars whose lines are those of the value."""
+
+
+class SecretLines:
+    """The lines of a text that state or repeat a secret, or whose neighbours have the name of one."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._lines = text.split("\n")
+        try:
+            documents = documents_of(text, name)
+        except RulesInvalid:
+            documents = []
+        self._values = SecretValues(
+            chain(secrets_of_text(text), *(secrets_of(document.plain()) for document in documents))
+        )
+        ends = Lines(text)
+        self._stated = {
+            line for document in documents for node in self._nodes(document) for line in _lines_of(node, ends)
+        }
+
+    def _nodes(self, document: Node) -> Iterator[Node]:
+        """The scalars that have a secret in the form in which they are written, or all of which is one."""
+        for _, node in subtree(document, MAX_NODES):
+            if isinstance(node.value, str):
+                shown = self._values.hidden(node.value)
+                if shown != node.value and (node.style not in BY_LINES or shown.startswith(HIDDEN)):
+                    yield node
+
+    def __contains__(self, at: int) -> bool:
+        line = self._lines[at]
+        return at in self._stated or self._values.hidden(line) != line or _is_named(self._lines, at)
+
+
+def _lines_of(node: Node, lines: Lines) -> range:
+    """The lines that a value takes, from 0."""
+    return range(lines.position(node.start)[0] - 1, lines.position(max(node.start, node.end - 1))[0])
+
+
+def _is_named(lines: list[str], at: int) -> bool:
+    """Whether a line beside or above one has the name of a secret."""
+    above = range(at - 1, max(-1, at - MAX_ABOVE), -1)
+    indent = _indent(lines[at])
+    parent = next((lines[each] for each in above if _indent(lines[each]) < indent), "")
+    before = next((lines[each] for each in above if _has_words(lines[each])), "")
+    beside = " ".join(line.strip() for line in (before, *lines[at : at + 2]))
+    return any(masked(text) != text for text in (beside, f"{parent.strip()} {lines[at].strip()}"))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip()) if line.strip() else MAX_ABOVE
+
+
+def _has_words(line: str) -> bool:
+    """Whether a line has more than marks of YAML and a comment."""
+    return not line.lstrip().startswith("#") and any(map(str.isalnum, line))
