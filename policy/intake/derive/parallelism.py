@@ -47,15 +47,17 @@ def _data_parallel_size(options: ParsedOptions, env: Mapping[str, str]) -> tuple
     size = options.values.get("data_parallel_size", 1)
     if (isinstance(size, int) and size > 1) or options.values.get("data_parallel_size_local") == 0:
         return size if isinstance(size, int) else 1, options.place("data_parallel_size")
-    text = env.get(RANKS_VARIABLE, "").strip()
-    return int(text) if RANKS_TEXT.fullmatch(text) else 1, f"env.{RANKS_VARIABLE}"
+    text = env.get(RANKS_VARIABLE)
+    if text is None or RANKS_TEXT.fullmatch(text.strip()) is None:
+        return 1, "default"
+    return int(text), f"env.{RANKS_VARIABLE}"
 
 
 def _backend(options: ParsedOptions, ranks: tuple[int, str]) -> tuple[str, str]:
     """The default executor: ``uni`` for one device, ``ray`` if data parallelism runs on it, else ``mp``."""
-    sizes = ((options.values.get(name, 1), options.place(name)) for name in WORLD)
-    for size, place in (*sizes, ranks):
-        if size != 1:
-            by_ray = options.values.get("data_parallel_backend") == "ray"
-            return ("ray", options.place("data_parallel_backend")) if by_ray else ("mp", place)
-    return "uni", "default"
+    named = [name for name in WORLD if options.values.get(name, 1) != 1]
+    if not named and ranks[0] == 1:
+        return "uni", "default"
+    if options.values.get("data_parallel_backend") == "ray":
+        return "ray", options.place("data_parallel_backend")
+    return "mp", options.place(named[0]) if named else ranks[1]
