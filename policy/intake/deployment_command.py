@@ -8,7 +8,7 @@ from msgspec import structs
 
 from policy.intake.command.arguments import read_options
 from policy.intake.command.expansion import MAX_WORDS
-from policy.intake.command.launcher import read_command, read_text
+from policy.intake.command.own_arguments import plain_arguments
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -20,13 +20,18 @@ PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 
 def command_of(deployment: Deployment, faults: list[RequestFault], pointer: str) -> CommandLine:
     """The parsed command of a deployment; its faults are appended to ``faults``."""
-    args = deployment.args
+    args, env, places = deployment.args, deployment.env, deployment.places
     if isinstance(args, str):
-        return read_text(args, deployment.env, faults, pointer)
-    places = deployment.places
+        from policy.intake.command.launcher import read_text  # noqa: PLC0415  # see `own_arguments`
+
+        return read_text(args, env, faults, pointer)
     places = PLACES[: len(args)] if places is None else places
+    if (own := plain_arguments(args, places, env)) is not None:
+        return own
+    from policy.intake.command.launcher import read_command  # noqa: PLC0415  # see `own_arguments`
+
     hidden = deployment.has_hidden_variables
-    return read_command(args, places, deployment.env, faults, pointer, has_hidden_variables=hidden)
+    return read_command(args, places, env, faults, pointer, has_hidden_variables=hidden)
 
 
 def options_of(

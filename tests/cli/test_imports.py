@@ -27,16 +27,18 @@ LOG: Final = ("sqlalchemy", "alembic", "psycopg", "arro3")
 NETWORK: Final = ("httpx", "httpx2", "urllib3", "huggingface_hub", "dulwich", "ssl")
 PROOFS: Final = ("z3", "policy.proof", "policy.checks", "policy.vllm")
 LIBRARIES: Final = ("durable_rules_engine", "msgspec", "yaml", "pydantic", "packaging")
-MANIFESTS: Final = ("policy.intake.manifests.registry", "policy.intake.manifests.kserve", "policy.intake.command.shell")
+MANIFESTS: Final = ("policy.intake.manifests.registry", "policy.intake.manifests.kserve")
+SCRIPTS: Final = tuple(f"policy.intake.command.{name}" for name in ("launcher", "shell", "certain_scripts", "programs"))
 DECIDING: Final = ("policy.policy", "policy.intake", "policy.rules", "policy.facts")
-REQUEST: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+MODEL: Final = '{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}'
+REQUEST: Final = f'{{"deployment": {{"args": ["serve", "a/b"], "model_configs": {{"a/b": {MODEL}}}}}}}'
 
 
 @pytest.mark.parametrize(
     ("arguments", "unused"),
     [
         (("--help",), (*SERVER, *LOG, *NETWORK, *PROOFS, *LIBRARIES, *DECIDING)),
-        (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, *MANIFESTS, "pydantic", "rich", "email")),
+        (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, *MANIFESTS, *SCRIPTS, "pydantic", "rich", "email")),
         (("rules", "check"), (*SERVER, *LOG, *NETWORK, "z3", "policy.proof.space", "policy.vllm")),
         (("rules", "--help"), (*SERVER, *LOG, *NETWORK, "z3", "policy.vllm")),
         (("token", "new", "argo", "--scope", "decide"), ("fastapi", *LOG, "z3", "policy.checks", "policy.vllm")),

@@ -5,9 +5,10 @@
 change the variables, and `installation` which of them replace the image's vLLM: `pip_command` reads what pip installs,
 with `installer_options` and `requirement`, `code_variables` which variables do, and `script_installations` whether it
 reaches a server.
-`kubernetes_references` expands `$(NAME)` first. `arguments` parses the words into a `parse_result`: `config_file`
-inserts the `--config` file, `flags` finds the flag of a word, `flag_arguments` and `flag_values` read its value, and
-`dotted_options`, `speculative_flags`, `positional_words`, `unknown_flags` and `unknown_words` have a kind of word each.
+`own_arguments` finds them where no program comes before them, without importing `launcher`. `kubernetes_references`
+expands `$(NAME)` first. `arguments` parses the words into a `parse_result`: `config_file` inserts the `--config` file,
+`flags` finds the flag of a word, `flag_arguments` and `flag_values` read its value, and `dotted_options`,
+`speculative_flags`, `positional_words`, `unknown_flags` and `unknown_words` have a kind of word each.
 `relevant_options` names the options that facts depend on, and `word_places` turns the place of a word into a JSON
 pointer.
 

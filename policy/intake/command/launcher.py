@@ -18,6 +18,7 @@ from policy.intake.command.evaluated_variables import note_variables, server_var
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.hidden_starts import hidden_start
 from policy.intake.command.kubernetes_references import expand_words
+from policy.intake.command.own_arguments import own_arguments
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm, states_server
 from policy.intake.command.script_context import ScriptContext
@@ -54,22 +55,18 @@ def read_command(
     Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a model, with `serve`, or with any
     program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the result has no words.
     """
-    text = "".join(words)  # the sum of their lengths takes 0.3 % more of the instructions to derive facts
-    if len(words) > MAX_WORDS or len(text) > MAX_TEXT:
-        found_size = f"got {len(words)} words and {len(text)} characters"
+    if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
+        found_size = f"got {len(words)} words and {sum(map(len, words))} characters"
         faults.append(
             RequestFault(
                 pointer, f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters, {found_size}"
             )
         )
         return CommandLine()
-    is_plain = "$" not in text and {str}.issuperset(map(type, words))  # `expand_words` has nothing to do
-    if is_plain and (own := _own_arguments(words, places, env)) is not None:
-        return own
     context = ScriptContext(ExpansionBudget(), has_hidden_variables)
     try:
         read = expand_words(words, env, context.budget, has_hidden_variables=has_hidden_variables)
-        if (own := _own_arguments(read, places, env)) is not None:
+        if (own := own_arguments(read, places, env)) is not None:
             return own
         if not begins_with_model(read):
             note_variables(env, context)
@@ -82,20 +79,6 @@ def read_command(
     if _is_model(found, read):
         return CommandLine(read, list(places), installation=vllm_of_variables(env))
     return _command_line(found, read[:8], env, faults, pointer, context.budget)
-
-
-def _own_arguments(read: Sequence[str], places: Sequence[str], env: Mapping[str, str | None]) -> CommandLine | None:
-    """The arguments of vLLM if a command has no program, or begins with `serve` or `vllm serve`; None for any other.
-
-    `server_of` finds the same, with 3 % of the instructions to derive facts. A context for scripts takes 0.6 %.
-    """
-    if not read or read[0].startswith("-"):
-        return CommandLine(list(read), list(places), installation=vllm_of_variables(env))
-    at = 1 if read[0] != "vllm" else 2
-    if read[at - 1 : at] != ["serve"]:
-        return None
-    installation = vllm_of_variables(env)
-    return CommandLine(list(read[at:]), list(places[at:]), installation=installation, is_serve=True)
 
 
 def read_text(
