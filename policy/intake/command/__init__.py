@@ -13,7 +13,8 @@ expands `$(NAME)` first. `arguments` parses the words into a `parse_result`: `co
 pointer.
 
 `shell` parses scripts: `command_builder` builds `words`, `parameter_expansion` and `brackets` expand what follows `$`,
-and `script_variables`, `positional_parameters`, `control_flow` and `shell_builtins` (with its tables in
-`builtin_tables`) track what a script changes. `script_commands` holds the result, `script_context` the enclosing
-scripts, and `expansion` the limits. `certain_scripts` checks whether a script is certainly parsed as shells run it.
+`redirections` and `here_documents` read what follows `<` and `>`, and `script_variables`, `positional_parameters`,
+`control_flow` and `shell_builtins` (with its tables in `builtin_tables`) track what a script changes. `script_commands`
+holds the result, `script_context` the enclosing scripts, and `expansion` the limits. `certain_scripts` checks whether a
+script is certainly parsed as shells run it.
 """

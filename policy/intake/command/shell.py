@@ -1,9 +1,9 @@
 """Split a shell script into commands and words, with the variables that the script sets. Nothing is run.
 
-Handles quotes, line continuations, comments, redirections and separators. Not here: building words
-(`command_builder`), expansions (`parameter_expansion`), the effects of commands (`shell_builtins`) and of branches and
-loops (`control_flow`), and which command starts vLLM (`launcher`). A word whose value only a running shell knows stays
-as written and is an `Unknown`.
+Handles quotes, line continuations, comments, arrays and separators. Not here: building words (`command_builder`),
+expansions (`parameter_expansion`), redirections (`redirections`), the effects of commands (`shell_builtins`) and of
+branches and loops (`control_flow`), and which command starts vLLM (`launcher`). A word whose value only a running
+shell knows stays as written and is an `Unknown`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ from policy.intake.command.here_documents import HereDocuments, with_here_docume
 from policy.intake.command.installation import may_install
 from policy.intake.command.known_status import TESTS
 from policy.intake.command.parameter_expansion import ParameterExpansion
-from policy.intake.command.paths import is_device
 from policy.intake.command.positional_parameters import PositionalParameters
 from policy.intake.command.programs import STARTS_VLLM
-from policy.intake.command.reading_programs import READERS
+from policy.intake.command.redirections import REDIRECTION, Redirections
 from policy.intake.command.replaced_program import names_changed_files
 from policy.intake.command.script_commands import Command, ScriptCommands
 from policy.intake.command.script_variables import ScriptVariables, SimpleCommand
 from policy.intake.command.shell_builtins import ShellBuiltins
 from policy.intake.command.substitutions import DOUBT, Substitutions
 from policy.intake.command.words import Array, Pattern, Unknown, replaced_names
-from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,15 +44,8 @@ BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))++")
 ARITHMETIC: Final = re.compile(r"\(\((?:[^()\n]++|\([^()\n]*+\))*+\)\)")
 ARITHMETIC_MARKS: Final = frozenset("$|&;\n")
 """The characters with which a shell without `((…))` may run a value, or a part of it, as a command in a subshell."""
-DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""Matches `{A}` before a redirection, which sets the variable to the file descriptor."""
-REDIRECTION: Final = re.compile(r"<<<|<<-?|(?:>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
-WORD_AFTER: Final = re.compile(r"(?:[ \t]*+[0-9]?[<>]{1,2}&?[ \t]*+[^\s;&|<>()]++)*+[ \t]*+[^\s;&|<>()#]")
-"""Matches where a command goes on after a redirection: one that ends before `&>` if the shell is not bash."""
 QUOTED: Final = re.compile(r'[^"\\$`]+')
 """Matches literal characters between double quotes."""
-IN_HERE_DOCUMENT: Final = re.compile(r"[^\\$`]+")
-"""Matches literal characters in a here-document whose delimiter is not quoted."""
 
 
 def split(
@@ -131,21 +122,12 @@ class _ShellReader:
         self.builtins = ShellBuiltins(self.variables, parameters, self.flow, self.script, budget)
         self.builder = CommandBuilder(self.variables, self.flow, self.script, budget)
         self.expansion = ParameterExpansion(text, self.builder, parameters, has_hidden_variables=has_hidden_variables)
-        self.is_redirected = False
-        """Whether the current command has a redirection, which may fail."""
-        self.is_output_redirected = False
-        """Whether the current command has one that may be that of the standard output."""
-        self.writes = False
-        """Whether the output of the current command goes to a file."""
-        self.outputs: list[str] = []
-        """The files of the output of the current command."""
-        self.here_documents = HereDocuments(text)
+        self.here_documents = here = HereDocuments(text)
+        self.redirections = Redirections(text, self.builder, self.expansion, here, self.read_file_name)
         self.length = len(text)
         self.start = 0
         """Where the current command starts."""
         self.arguments = arguments
-        self.input_texts: list[str] = []
-        """The here-documents of the current command."""
         self.keeps_returns = False
         """Whether a backslash before a carriage return quotes it, also before a line break."""
 
@@ -206,7 +188,7 @@ class _ShellReader:
             self.builder.end_word()
             self.at = blanks.end()
         elif character in "<>&" and (direction := REDIRECTION.match(text, self.at)) is not None:
-            self.skip_redirection(direction.group(), direction.end())
+            self.at = self.redirections.read(direction.group(), self.at, direction.end())
         elif character != "(" or not (self.read_array() or self.read_arithmetic()):
             self.read_operator()
 
@@ -308,9 +290,9 @@ class _ShellReader:
         self.builder.end_word()
         words, assignments = self.command.words, self.command.assignments
         written, self.start = self.text[self.start : self.at], self.at
-        writes, self.writes = self.writes, False
-        outputs, texts, noted = self.outputs, self.input_texts, self.builder.noted
-        self.outputs, self.input_texts, self.builder.noted = [], [], []
+        redirections, noted, self.builder.noted = self.redirections, self.builder.noted, []
+        writes, outputs, texts = redirections.writes, redirections.outputs, redirections.texts
+        redirections.writes, redirections.outputs, redirections.texts = False, [], []
         if not words and not assignments:
             if outputs or noted:
                 is_piped, env = self.flow.piped_depth > 0, self.variables.share_environment()
@@ -330,7 +312,7 @@ class _ShellReader:
         if assignments:
             self.script.note_texts(assignments.values())
         is_added = False
-        is_redirected, is_negated = self.is_redirected, self.flow.is_negated
+        is_redirected, is_negated = redirections.are_any, self.flow.is_negated
         unreached = ""
         if words:
             is_literal = words[0] in TESTS and "$" not in written and "`" not in written
@@ -345,9 +327,9 @@ class _ShellReader:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()
         self.flow.succeeds = succeeds and not is_in_subshell and not is_redirected
-        if self.is_output_redirected and words == ["exec"]:
+        if redirections.may_be_output and words == ["exec"]:
             self.builtins.has_other_output = True
-        self.is_redirected = self.is_output_redirected = False
+        redirections.are_any = redirections.may_be_output = False
         if not words:
             self.flow.status = self.flow.condition_status = None
             for name, value in () if is_in_subshell else assignments.items():
@@ -468,99 +450,9 @@ class _ShellReader:
         command.words, command.assignments = words, assignments
         return elements
 
-    def skip_redirection(self, operator: str, end: int) -> None:
-        """Skip a redirection with its file, or the delimiter of a here-document.
-
-        A here-string that may start vLLM is added as a command `<<<`: a shell may read it.
-        """
-        if operator.startswith("<<") and operator != "<<<":
-            self.read_here_document(operator, end)
-            return
-        is_output = ">" in operator
-        self.is_redirected = True
-        if operator.startswith("&"):
-            self.script.require_bash("`&>`")
-        if operator in {"<", ">"} and self.text.startswith("(", end):
-            self.script.doubt_all(f"`{operator}(…)` is not supported")
-            if operator == "<" and self.command.words and self.command.words[0].rpartition("/")[2] not in READERS:
-                self.budget.hidden = self.budget.hidden or f"{quoted(self.command.words[0])} may run what `<(…)` prints"
-        builder = self.builder
-        before = "".join(builder.parts or ())
-        if (descriptor := DESCRIPTOR_VARIABLE.fullmatch(before)) is not None:
-            self.variables.assign(descriptor.group(1), None)
-        is_descriptor = before.isdecimal() and builder.begins_bare
-        self.is_output_redirected = self.is_output_redirected or (
-            before.lstrip("0") == "1" if is_descriptor else is_output
-        )
-        if is_descriptor:
-            is_output = is_output and builder.parts == ["1"]
-            builder.parts = None  # the 2 of 2>&1
-        builder.end_word()
-        self.at = end
-        if operator[-1] in "-0123456789" and "&" in operator:
-            return
-        file = self.read_file_name()
-        if operator[0] == "&" and not self.script.is_bash and WORD_AFTER.match(self.text, self.at) is not None:
-            self.budget.hidden = self.budget.hidden or f"`&>` {OTHERWISE}"
-        if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
-            self.script.add([operator, file], self.variables.share_environment())
-        is_file = not is_device(file)
-        if ">" in operator and is_file:
-            self.budget.add_word()
-            self.outputs.append(file)
-        self.writes = self.writes or (is_output and is_file)
-
-    def read_here_document(self, operator: str, end: int) -> None:
-        """Read the delimiter of a here-document and its text, which the current command gets."""
-        start, builder = self.at, self.builder
-        if "".join(builder.parts or ()).isdecimal() and builder.begins_bare:
-            builder.parts = None  # the descriptor
-        builder.end_word()
-        self.at = end
-        self.is_redirected = True
-        delimiter = self.read_file_name()
-        written = self.text[end : self.at]
-        is_quoted = any(mark in written for mark in "'\"\\")
-        if not self.script.is_bash and ("$'" in written or '$"' in written):
-            self.budget.hidden = self.budget.hidden or f"the end of a here-document {OTHERWISE}"
-        strips_tabs = operator.endswith("-")
-        text = self.here_documents.read(self.at, start, delimiter, strips_tabs=strips_tabs, is_joined=not is_quoted)
-        self.input_texts.append(text if is_quoted else self.expand_here_document(text))
-
-    def expand_here_document(self, text: str) -> str:
-        """The text of a here-document with its variables replaced, before the program gets it.
-
-        It is an Unknown if a value is not known, or if an expansion is not closed, which a shell refuses.
-        """
-        builder, command, expansion = self.builder, self.command, self.expansion.within(text)
-        words, command.words = command.words, [""]
-        at, opened = 0, builder.open_quotes()
-        try:
-            while at < len(text):
-                if (plain := IN_HERE_DOCUMENT.match(text, at)) is not None:
-                    builder.put(plain.group(), bare=False)
-                    at = plain.end()
-                elif text[at] == "\\":
-                    escaped = text[at + 1 : at + 2]
-                    builder.put("" if escaped == "\n" else escaped if escaped in "\\$`" else f"\\{escaped}", bare=False)
-                    at += 2
-                else:
-                    at = expansion.read(at, in_quotes=True)
-            builder.close_quotes(opened)
-            builder.is_kept = True
-            builder.end_word()
-            found = command.words[1:]
-        except ExpansionExhausted:
-            raise
-        except ShellSyntaxError:
-            found = []
-        finally:
-            builder.parts, command.words = None, words
-        return found[0] if len(found) == 1 else Unknown(text)
-
-    def read_file_name(self) -> str:
-        """Read the file name of a redirection."""
-        text, command = self.text, self.command
+    def read_file_name(self, at: int) -> tuple[str, int]:
+        """The file name of a redirection from a position on, and where it ends."""
+        self.at, text, command = at, self.text, self.command
         words, command.words = command.words, [""]
         while self.at < len(text) and text[self.at] in " \t":
             self.at += 1
@@ -568,4 +460,4 @@ class _ShellReader:
             self.read_piece()
         file = "".join(self.builder.parts or ())
         self.builder.parts, command.words = None, words
-        return file
+        return file, self.at
