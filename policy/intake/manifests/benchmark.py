@@ -18,6 +18,7 @@ from policy.intake.manifests.hardware import container_signs, node_signs, profil
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.pods import read_env
 from policy.intake.manifests.reading import read_separately
+from policy.intake.manifests.shell_arguments import add_shell_arguments
 from policy.intake.manifests.tool_fields import BENCHMARK_COMMON, BENCHMARK_ROLE
 from policy.intake.manifests.unread_fields import unread_fields
 
@@ -216,7 +217,7 @@ def _add_default_command(
     for place, item in enumerate(role.get("vllm", "additionalFlags").items()):
         text = item.text()
         if text is not None:
-            draft.add_shell([(f"vllm.additionalFlags[{place}]", text)])
+            add_shell_arguments(draft, [(f"vllm.additionalFlags[{place}]", text)])
 
 
 def _transfer_config(common: ManifestNode) -> str:

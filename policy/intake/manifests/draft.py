@@ -5,10 +5,9 @@ Defines the order of a controller's and the user's words, and the notes on words
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command import expansion, launcher, shell
+from policy.intake.command import expansion, launcher
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, starts_server
@@ -27,7 +26,7 @@ from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
     from policy.intake.command_line import HardwareSign
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 MAX_NOTES: Final = 32
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
-COMMAND: Final = "vllm"
 BY_IMAGE: Final = "the image's entry point"
 KSERVE_SERVER: Final = ("python", "-m", "huggingfaceserver")
 """The entry point of KServe's Hugging Face server."""
@@ -53,14 +51,6 @@ NAMED_IMAGE: Final = (
 )
 ASSUMED_ENTRY_POINT: Final = (
     "the entry point of the image {} is not known; its arguments are those of vLLM's server, which it is assumed to be"
-)
-SCRIPTS_ARGUMENTS: Final = re.compile(r"\$\{?[!#]?[@*]")
-"""Matches the arguments of the script in which a text stands."""
-CHANGED_BY_NEIGHBOURS: Final = re.compile(r"[#\\\n\r'\"`;&|<>()$]")
-"""Matches a character by which a shell may read the texts after this one in another way."""
-JOINED: Final = (
-    "a shell reads the arguments as one text, of which it makes other words than of each argument; put quotes around "
-    "what belongs together"
 )
 REPLACED: Final = "the mount at {} may replace files of {}, which is at {}, such as its config.json"
 OTHER_ENTRY_POINT: Final = (
@@ -142,68 +132,6 @@ class EngineDraft:
             if word is not None:
                 self.add(f"{name}[{place}]", word)
 
-    def add_shell(self, texts: Sequence[tuple[str, str]], env: Mapping[str, str | None] | None = None) -> None:
-        """Append the words of texts that a shell joins with blanks, splits and expands with the variables of ``env``.
-
-        Each text is read by itself. It is a doubt if a shell refuses one, ends the command in it, gives it the
-        arguments of the script, or makes other words of the joined texts.
-        """
-        env = self.env if env is None else env
-        budget = expansion.ExpansionBudget()
-        size, count = sum(map(len, self.words)), len(self.words)
-        is_hidden = False
-        for place, text in texts:
-            size += len(text)
-            shown = "the value" if is_hidden else quoted(text)
-            for word in text.split():
-                is_hidden = _hides_next(word, is_hidden=is_hidden)
-            if len(self.words) > expansion.MAX_WORDS or size > expansion.MAX_TEXT:
-                self._is_within_limits()
-                return
-            try:
-                first, *others = shell.split(
-                    f"{COMMAND} {text}", env, budget=budget, has_hidden_variables=self.has_hidden_variables
-                )
-            except expansion.ExpansionExhausted as error:
-                self.node.reader.fault_once(self.node, f"{place}: {error}")
-                return
-            except expansion.ShellSyntaxError as error:
-                self.doubt(f"{place}: a shell refuses {shown}: {error}")
-                self.add(place, *text.split())
-                continue
-            self.add(place, *first.words[1:])
-            if others or first.outputs:
-                self.doubt(f"{place}: a shell ends the command within {shown}; put quotes around what belongs to it")
-            elif first.doubt:
-                self.doubt(f"{place}: {first.doubt}")
-            elif SCRIPTS_ARGUMENTS.search(text) is not None or any("$(" in word for word in first.words):
-                self.doubt(f"{place}: {shown} has what only the script around it knows; write its value")
-            if not self.accepts_notes():
-                continue
-            if any(isinstance(word, Unknown) for word in first.words):
-                self.note(f"{place}: only a running shell knows all of {shown}")
-        self._check_joined([text for _, text in texts], self.words[count:], env, budget)
-
-    def _check_joined(
-        self,
-        texts: Sequence[str],
-        words: Sequence[str],
-        env: Mapping[str, str | None],
-        budget: expansion.ExpansionBudget,
-    ) -> None:
-        """Add a doubt if a shell makes other words of the joined texts than of each of them."""
-        if not any(map(CHANGED_BY_NEIGHBOURS.search, texts[:-1])) or self.doubts:
-            return
-        try:
-            first, *others = shell.split(
-                f"{COMMAND} {' '.join(texts)}", env, budget=budget, has_hidden_variables=self.has_hidden_variables
-            )
-        except expansion.ShellSyntaxError:
-            self.doubt(JOINED)
-        else:
-            if others or first.words[1:] != words:
-                self.doubt(JOINED)
-
     def doubt(self, why: str) -> None:
         """Add a doubt about the words or variables, with a note; one that is there already is left out."""
         self.note(why)
@@ -231,7 +159,7 @@ class EngineDraft:
 
         In an unknown image, arguments may be flags of its own program, and `serve` its own subcommand.
         """
-        if not self._is_within_limits():
+        if not self.is_within_limits():
             return False
         try:
             return self._names_vllm(by_image=by_image) or (by_image and self._may_start_vllm())
@@ -420,7 +348,7 @@ class EngineDraft:
 
         The last certain version is used.
         """
-        if not self._is_within_limits():
+        if not self.is_within_limits():
             return
         if self.beside:
             installed = [*installed, *self._read_beside()]
@@ -449,7 +377,7 @@ class EngineDraft:
             if TEMPLATE in word:
                 shown = "the value" if is_hidden else quoted(word)
                 self.note(f"{place}: {shown} is a template; only the rendered output shows its value")
-            is_hidden = _hides_next(word, is_hidden=is_hidden)
+            is_hidden = hides_next(word, is_hidden=is_hidden)
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
                 self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
@@ -507,7 +435,7 @@ class EngineDraft:
                 self.note(f"the image {quoted(self.image)} sets `{name}={value}` (`{found.row}`)")
         return bool(found.env)
 
-    def _is_within_limits(self) -> bool:
+    def is_within_limits(self) -> bool:
         """Whether the command is within the limits on words and characters; a longer one is a fault."""
         if len(self.words) <= expansion.MAX_WORDS and sum(map(len, self.words)) <= expansion.MAX_TEXT:
             return True
@@ -518,6 +446,6 @@ class EngineDraft:
         return False
 
 
-def _hides_next(word: str, *, is_hidden: bool) -> bool:
+def hides_next(word: str, *, is_hidden: bool) -> bool:
     """Whether the word after this one may be a secret; ``is_hidden``: whether this one may be."""
     return is_secret(word) or (is_hidden and (word == "--" or not word.startswith("-")))

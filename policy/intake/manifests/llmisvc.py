@@ -29,6 +29,7 @@ from policy.intake.manifests.kserve_metadata import metadata_doubt
 from policy.intake.manifests.kserve_pods import filled_mounts, workload_doubt
 from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers
+from policy.intake.manifests.shell_arguments import add_shell_arguments
 from policy.intake.manifests.storage import mount
 from policy.intake.manifests.template_fields import References, template_doubt
 from policy.intake.manifests.unread_fields import unread_fields
@@ -295,7 +296,7 @@ def _add_shell(draft: EngineDraft, places: list[str], words: list[str]) -> None:
         written = words
     texts = [(f"env.{EXTRA}", extra)] if extra else []
     set_by_script = {name: value for name, value in draft.env.items() if name not in SET_BY_SCRIPT}
-    draft.add_shell([*texts, *zip(places, written, strict=True)], set_by_script)
+    add_shell_arguments(draft, [*texts, *zip(places, written, strict=True)], set_by_script)
 
 
 def _check_script(draft: EngineDraft, part: _Workload) -> None:
