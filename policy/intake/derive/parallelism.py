@@ -55,9 +55,14 @@ def _data_parallel_size(options: ParsedOptions, env: Mapping[str, str]) -> tuple
 
 def _backend(options: ParsedOptions, ranks: tuple[int, str]) -> tuple[str, str]:
     """The default executor: ``uni`` for one device, ``ray`` if data parallelism runs on it, else ``mp``."""
-    named = [name for name in WORLD if options.values.get(name, 1) != 1]
-    if not named and ranks[0] == 1:
-        return "uni", "default"
+    for name in WORLD:
+        if options.values.get(name, 1) != 1:
+            return _of_several(options, options.place(name))
+    return ("uni", "default") if ranks[0] == 1 else _of_several(options, ranks[1])
+
+
+def _of_several(options: ParsedOptions, place: str) -> tuple[str, str]:
+    """The default executor of several devices, of which an option or a variable at ``place`` is the first cause."""
     if options.values.get("data_parallel_backend") == "ray":
         return "ray", options.place("data_parallel_backend")
-    return "mp", options.place(named[0]) if named else ranks[1]
+    return "mp", place
