@@ -781,6 +781,36 @@ def test_an_update_of_an_object_without_a_spec_is_sent_if_it_can_change_the_answ
     assert is_sent({**WORKSPACE, **change}, tuning, hook=hook)
 
 
+SERVICE: Final = {
+    "apiVersion": "serving.kserve.io/v1beta1",
+    "kind": "InferenceService",
+    "metadata": {"name": "a", "labels": {"a": "b"}},
+    "spec": {"predictor": {"model": {"modelFormat": {"name": "vLLM"}, "args": ["--runner={{.Labels.a}}"]}}},
+}
+"""An object whose labels are written into arguments."""
+
+
+@pytest.mark.parametrize("hook", ["controllers.validate.runner-policy", "controllers.mutate.runner-policy"])
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"labels": {"a": "b"}}, False),
+        ({"labels": {"a": "b"}, "resourceVersion": "2"}, False),
+        ({"labels": {"a": "c"}}, True),
+        ({"labels": {"a": "b", "c": "d"}}, True),
+        ({}, True),
+    ],
+)
+def test_an_update_of_the_labels_of_a_controllers_object_is_sent(
+    metadata: Document,
+    expected: bool,  # noqa: FBT001  # a table's value
+    hook: str,
+) -> None:
+    changed = {**SERVICE, "metadata": {"name": "a", **metadata}}
+    assert is_sent(changed, SERVICE, hook=hook) is expected
+    assert is_sent(SERVICE, changed, hook=hook) is expected
+
+
 def test_an_object_that_is_being_deleted_is_not_sent() -> None:
     assert not is_sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
 
