@@ -796,6 +796,31 @@ MANIFESTS: Final[dict[str, Family]] = {
     "commands of a hook": lambda size: manifest(
         pod(engine(startupProbe={"exec": {"command": ["sh", "-c", "cp -r /x/a b/c; pip install a;" * (size // 30)]}}))
     ),
+    "containers that may put programs into volumes": lambda size: manifest(
+        pod(
+            *(
+                engine(
+                    name=f"c{n}",
+                    command=["sh", "-c", f"ln -s /bin/sh /x/cat{n}; cat <<E\nserve\nE"],
+                    volumeMounts=[{"name": f"v{m}", "mountPath": f"/x/{m}"} for m in range(4)],
+                    lifecycle={"postStart": {"exec": {"command": ["sh", "-c", "cp /bin/sh /x/tr"]}}},
+                )
+                for n in range(min(size // 700, 900))
+            ),
+            volumes=[{"name": f"v{n}", "emptyDir": {}} for n in range(size // 150)],
+        )
+    ),
+    "hooks beside a command that they may replace": lambda size: manifest(
+        {
+            "services": {
+                "a": {
+                    "image": "x",
+                    "command": ["sh", "-c", "cat <<E\nserve\nE\n" * (size // 60)],
+                    "post_start": [{"command": f"ln -s /bin/sh /x/{n}"} for n in range(size // 60)],
+                }
+            }
+        }
+    ),
     "hooks that change files": lambda size: manifest(
         {
             "services": {

@@ -84,6 +84,32 @@ def _of_script(commands: Sequence[Command]) -> str:
     return ""
 
 
+def places_program(commands: Iterable[Command]) -> bool:
+    """Whether a command may put a program in the place of a known one, or give a program that runs others a name."""
+    return any(map(_places, commands))
+
+
+def _places(command: Command) -> bool:
+    if _of_outputs(command.outputs) or (command.outputs and any(map(_names_runner, command.words[1:]))):
+        return True
+    within = (text for each in command.substituted for text in BY_TEXT.findall(each.text))
+    return _words_place(command.words) or any(
+        _words_place(text.strip("(;&|` \t\n").rstrip(")`").split()) for text in within
+    )
+
+
+def _words_place(words: Sequence[str]) -> bool:
+    for at, word in enumerate(words):
+        name = word.rpartition("/")[2]
+        if name in PLACING:
+            sources, target = words[at + 1 : -1], words[-1].rpartition("/")[2]
+            is_same = target in {"", ".", *RUNNERS} or PYTHON.fullmatch(target) is not None
+            return bool(_placed(words[at + 1 :])) or (not is_same and any(map(_names_runner, sources)))
+        if name not in RUNNERS and not word.startswith("-"):
+            break
+    return False
+
+
 def _only_reads(words: Sequence[str]) -> bool:
     """Whether a program runs nothing of its input, or what it runs is read elsewhere."""
     name = words[0].rpartition("/")[2]

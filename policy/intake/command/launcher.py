@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import RequestFault
@@ -16,11 +17,19 @@ from policy.intake.command.code_variables import vllm_of_variables
 from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.evaluated_variables import note_variables, server_variables
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.hidden_starts import hidden_start
+from policy.intake.command.hidden_starts import hidden_start, places_program
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.own_arguments import own_arguments
 from policy.intake.command.program_walk import server_of
-from policy.intake.command.programs import STARTS_VLLM, is_script_file, is_unknown, mentions_vllm, states_server
+from policy.intake.command.programs import (
+    STARTS_VLLM,
+    is_script_file,
+    is_unknown,
+    mentions_vllm,
+    server_names,
+    states_server,
+)
+from policy.intake.command.script_commands import Command
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, other_program
@@ -170,6 +179,32 @@ def _hidden(context: ScriptContext) -> UnreadableCommand | None:
     """Why scripts that start no server as they are read may start one; None if nothing in them is read otherwise."""
     why = context.budget.hidden or hidden_start(context.scripts)
     return UnreadableCommand(why, "", names_vllm=True) if why else None
+
+
+class Placing(Struct, frozen=True):
+    """What a command may do to programs that another one runs: put one in the place of another, or write a script.
+
+    ``names`` has what of vLLM's server it names (`server_names`), which what it writes has as well.
+    """
+
+    puts: bool = False
+    writes: bool = False
+    names: tuple[bool, bool] = (False, False)
+
+
+def placing_of(words: Sequence[str], env: Variables) -> Placing:
+    """What a whole command may do to programs; a part that cannot be read does not count."""
+    if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
+        return Placing()
+    context = ScriptContext(ExpansionBudget())
+    try:
+        read = expand_words(words, env, context.budget)
+        server_of(read, [""] * len(words), env, {}, context)
+    except ShellSyntaxError:
+        return Placing()
+    scripts = [[Command(read, {})], *context.scripts]
+    writes = any(command.outputs for script in scripts for command in script)
+    return Placing(any(map(places_program, scripts)), writes, server_names([*read, *filter(None, env.values())]))
 
 
 def installation_of(server: ServerCommand, env: Variables) -> Installation | None:

@@ -234,6 +234,12 @@ def states_server(texts: Iterable[str], others: Iterable[str] = ()) -> bool:
     return "vllm" in plain.lower() and any(SERVES.search(text) is not None for text in (plain, *others))
 
 
+def server_names(texts: Iterable[str]) -> tuple[bool, bool]:
+    """Whether texts have vLLM's name, and what follows it in a command of its server, as for ``states_server``."""
+    plain = QUOTES.sub("", "\n".join(texts))
+    return "vllm" in plain.lower(), SERVES.search(plain) is not None
+
+
 def starts_server(text: str) -> bool:
     """Whether a text is a command of vLLM's server if a shell runs it, also with quotes within its name."""
     plain = QUOTES.sub("", text) if QUOTES.search(text) is not None else text

@@ -40,7 +40,7 @@ class ScriptContext(Struct, frozen=True, gc=False):
     job: RayJob | None = None
     unknown_programs: list[UnreadableCommand] | None = None
     scripts: list[list[Command]] = []
-    """The commands of the scripts that start no server as they are read (`hidden_starts`)."""
+    """The commands of the scripts: those that start no server as they are read may hide one (`hidden_starts`)."""
 
     def inner(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""

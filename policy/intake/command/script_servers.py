@@ -237,8 +237,8 @@ def server_in_script(
             unread = found
         before.unread.append(command)
     runs = _counted(runs, context.job)
+    context.scripts.append(commands)
     if not runs:
-        context.scripts.append(commands)
         return _unreached(never, unread, place)
     run = runs[0]
     if run.is_beside or (run is piped and commands[-1].is_piped):

@@ -5,12 +5,13 @@ Defines the order of a controller's and the user's words, and the notes on words
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
-from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, starts_server
+from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, server_names, starts_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, ImageVariable, Installation
@@ -19,6 +20,7 @@ from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
 from policy.intake.manifests.mounts import Mounts
+from policy.intake.manifests.placed_programs import may_start
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
 from policy.intake.manifests.stated_variables import StatedVariables
 from policy.intake.manifests.working_folder import working_folder
@@ -26,11 +28,13 @@ from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
+    from policy.intake.command.launcher import Placing
     from policy.intake.command_line import HardwareSign
     from policy.intake.manifests.images import ImageVersion
+    from policy.intake.manifests.placed_programs import Placer
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
@@ -58,6 +62,10 @@ OTHER_ENTRY_POINT: Final = (
     "`vllm serve MODEL …` as the command"
 )
 OTHER_SERVER: Final = "the script has another server with different arguments or variables, which should not run: {}"
+PLACED: Final = (
+    "a hook or another container may put a program in the place of one that the command runs, and they name vLLM's "
+    "server, which it may start then; start the server as the command of a container"
+)
 EVALUATING_ENTRY_POINT: Final = (
     "a variable has a command of vLLM's server, and the image's entry point, which is not known, may run it; write "
     "`vllm serve MODEL …` as the command"
@@ -106,6 +114,11 @@ class EngineDraft:
         """The server that the words start, once they have been parsed; None if they start none."""
         self.beside: list[CommandBeside] = []
         """The hooks and probes that start no server, but may change what this one loads."""
+        self.placers: Callable[[], Iterable[Placer]] = tuple
+        """The other containers that may put programs into volumes of this one."""
+        self._placings: set[Placing] = set()
+        self._own_placing: Placing | None = None
+        self._hooks_read = 0
         self.notes: dict[str, None] = {}
         self.doubts: list[str] = []
         """Why vLLM may get other words or variables."""
@@ -175,7 +188,7 @@ class EngineDraft:
         if not self.starts_vllm():
             return False
         if self.problem:
-            return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT, EVALUATING_ENTRY_POINT}
+            return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT, EVALUATING_ENTRY_POINT, PLACED}
         try:
             found = self._find_server()
         except expansion.ExpansionExhausted:
@@ -215,12 +228,42 @@ class EngineDraft:
         found = self._find_server(doubts_programs=is_any_doubted)
         if isinstance(found, ServerCommand) and found.unreached and self.node.reader.is_under_review:
             self.doubts.append(OTHER_SERVER.format(found.unreached))
+        if self.may_run_placed(self.words, found):
+            self.problem = PLACED
+            return True
         if not isinstance(found, UnreadableCommand):
             return found is not None
         is_no_model = self.has_command and begins_with_model(self.expanded())  # without a command it would be one
         if found.is_any_program or is_no_model:
             self.problem = f"{found.why}, {found.remedy}"
         return is_known or found.names_vllm
+
+    def may_run_placed(self, words: Sequence[str], found: ServerCommand | UnreadableCommand | None) -> bool:
+        """Whether a command that starts no server, as ``found``, may start one by what another one does to programs.
+
+        The words are the container's own, or those of a hook, before which the own ones run.
+        """
+        if found is not None and (isinstance(found, ServerCommand) or found.names_vllm):
+            return False
+        own = server_names([*words, *filter(None, self.env.values())])
+        if self.has_vllms_image():
+            own = (True, own[1]) if own[1] else own
+        others = self._placings_beside(with_own=words is not self.words and self.has_command)
+        return any(
+            may_start(own, placing, is_read=found is None)
+            for placing in chain(others, (each.placing for each in self.placers()))
+        )
+
+    def _placings_beside(self, *, with_own: bool) -> Iterator[Placing]:
+        """What the hooks so far, and the own command, do to programs; each is read once, and the same counts once."""
+        for hook in self.beside[self._hooks_read :]:
+            self._placings.add(launcher.placing_of(hook.words, self.env))
+        self._hooks_read = len(self.beside)
+        if with_own and self._own_placing is None:
+            self._own_placing = launcher.placing_of(self.words, self.env)
+        yield from self._placings
+        if with_own and self._own_placing is not None:
+            yield self._own_placing
 
     def _may_evaluate(self) -> bool:
         """Whether the entry point of an image that is not known may run a variable as a command, which is a problem."""

@@ -61,7 +61,8 @@ def read_hook(
         )
     is_server = isinstance(found, ServerCommand) and not only_shows_help(found)
     is_unread = isinstance(found, UnreadableCommand) and (found.names_vllm or draft.runs_other_program_in_vllms_image())
-    if not (is_server or is_unread):
+    is_placed = not (is_server or is_unread) and draft.may_run_placed(plain, found)
+    if not (is_server or is_unread or is_placed):
         if not is_last:
             draft.beside.append(CommandBeside(name, words, folder))
         return False

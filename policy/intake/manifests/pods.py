@@ -24,6 +24,7 @@ from policy.intake.manifests.hooks import FIELDS as HOOKS
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, mount_paths
+from policy.intake.manifests.placed_programs import placed_programs
 from policy.messages import quoted
 from policy.pointer import is_within
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from policy.errors import RequestFault
+    from policy.intake.manifests.placed_programs import Placer
     from policy.intake.manifests.reading import ManifestNode
 
 GROUP_PREFIX: Final = "LWS_"
@@ -166,6 +168,8 @@ def read_container(
     read_env_from(container.get("envFrom"), draft)
     draft.env.update({name: None for name in replaced if name in draft.env})
     read_env(container.get("env"), draft, replaced)
+    if pod is not None:
+        draft.placers = lambda: _placers(container, pod)
     read_hooks(container, draft, added=added, replaced=replaced)
     volume_mounts = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
@@ -305,6 +309,14 @@ def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> list[str
     name = container.get("name").value
     named = [mount for mount in mounts if isinstance(mount, dict) and isinstance(mount.get("name"), str)]
     return mount_paths([mount for mount in named if volumes.is_empty(mount["name"], name)], "mountPath")
+
+
+def _placers(container: ManifestNode, pod: ManifestNode) -> Iterator[Placer]:
+    """The containers of a pod that may put programs into the volumes of one; all are read once."""
+    known = pod.reader.placed_programs
+    if pod.pointer not in known or known[pod.pointer][0] is not pod.value:
+        known[pod.pointer] = (pod.value, placed_programs(pod.value))
+    return known[pod.pointer][1].beside(container.value)
 
 
 def _claimed(pod: ManifestNode) -> frozenset[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command_line import Container, HardwareSign
     from policy.intake.manifests.empty_volumes import EmptyVolumes
+    from policy.intake.manifests.placed_programs import PlacedPrograms
     from policy.rules.images import ImageTable
 
 MAX_CONTAINERS: Final = 1024
@@ -113,6 +114,8 @@ class ManifestReader:
         """The names of the Compose services that are engines."""
         self.volumes: dict[str, dict[str, ManifestNode]] = {}
         self.empty_volumes: dict[str, tuple[Any, EmptyVolumes]] = {}
+        self.placed_programs: dict[str, tuple[Any, PlacedPrograms]] = {}
+        """What the containers of each pod may put into volumes, by its pointer, with its spec."""
         self.claimed_volumes: dict[int, tuple[Any, frozenset[str]]] = {}
         """The volumes that each controller claims, by its identity, with the controller itself."""
         self.hardware: dict[str, list[HardwareSign]] = {}

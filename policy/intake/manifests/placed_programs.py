@@ -1,0 +1,101 @@
+"""Programs that another command of a pod may put where a command finds them: as links, as copies or as scripts.
+
+A hook may do so in its container, and another container in a volume that both mount. A command that starts no server as
+it is read may start one then, if both together name vLLM's server. Not here: what such commands do to the files of an
+engine that is seen (`earlier_scripts`, `empty_volumes`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.intake.command.launcher import Placing, placing_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LISTS: Final = ("initContainers", "containers")
+MAX_PLACERS: Final = 2
+"""How many containers are kept that do the same; of two, one is another than the one that is read."""
+
+
+class Placer(Struct, frozen=True):
+    """A container that may put programs into a volume."""
+
+    name: object
+    placing: Placing
+
+
+class PlacedPrograms(Struct, frozen=True):
+    """The containers of a pod that may put programs into its volumes, by volume."""
+
+    placers: dict[str, list[Placer]]
+
+    def beside(self, container: Any) -> Iterator[Placer]:
+        """The containers that may put a program where another one mounts it."""
+        own = _field(container, "name")
+        volumes = {name for mount in _objects(container, "volumeMounts") if isinstance(name := mount.get("name"), str)}
+        for volume in volumes & self.placers.keys():
+            yield from (placer for placer in self.placers[volume] if placer.name != own)
+
+
+def placed_programs(pod: Any) -> PlacedPrograms:
+    """What the containers of a pod's spec may put into volumes; the spec may have any content."""
+    found: dict[str, list[Placer]] = {}
+    containers = [each for key in LISTS for each in _objects(pod, key)]
+    for container in containers if len(containers) > 1 else ():
+        mounts = [each for each in _objects(container, "volumeMounts") if each.get("readOnly") is not True]
+        volumes = {name for mount in mounts if isinstance(name := mount.get("name"), str)}
+        placing = _placing(container) if volumes else Placing()
+        for volume in volumes if placing.puts or placing.writes else ():
+            placers = found.setdefault(volume, [])
+            if sum(each.placing == placing for each in placers) < MAX_PLACERS:
+                placers.append(Placer(container.get("name"), placing))
+    return PlacedPrograms(found)
+
+
+def may_start(own: tuple[bool, bool], placing: Placing, *, is_read: bool) -> bool:
+    """Whether a command that starts no server may start one by what another one does to programs.
+
+    ``own`` is what of the server the command names. A script that is written is only run by a command that is not read.
+    """
+    if placing.writes and not is_read and all(placing.names):
+        return True
+    has_name, has_command = (each or other for each, other in zip(own, placing.names, strict=True))
+    return placing.puts and any(own) and has_name and has_command
+
+
+def _placing(container: dict[str, Any]) -> Placing:
+    env = {
+        name: value
+        for each in _objects(container, "env")
+        if isinstance(name := each.get("name"), str) and isinstance(value := each.get("value"), str)
+    }
+    commands = (_words(container, "command") + _words(container, "args"), _hook(container))
+    found = [placing_of(words, env) for words in commands if words]
+    names = zip(*(each.names for each in found), strict=True)
+    has_name, has_command = map(any, names) if found else (False, False)
+    return Placing(any(each.puts for each in found), any(each.writes for each in found), (has_name, has_command))
+
+
+def _hook(container: dict[str, Any]) -> list[str]:
+    value: Any = container
+    for key in ("lifecycle", "postStart", "exec"):
+        value = _field(value, key)
+    return [word.replace("$", "$$") for word in _words(value, "command")]
+
+
+def _words(value: Any, key: str) -> list[str]:
+    found = _field(value, key)
+    return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
+
+
+def _objects(value: Any, key: str) -> list[dict[str, Any]]:
+    found = _field(value, key)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _field(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None

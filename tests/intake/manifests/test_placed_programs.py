@@ -1,0 +1,141 @@
+"""Programs that a hook or another container puts where a command finds them by another name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from command_places import HOOKS, OWN, SLEEPS, VLLM, read
+from shipped_images import read_manifest
+from tables import table
+
+from policy.intake.manifests.draft import PLACED
+from policy.intake.manifests.hooks import PROBLEM
+from policy.intake.manifests.pods import STARTS_SERVER
+
+if TYPE_CHECKING:
+    from policy.errors import RequestFault
+
+SERVE = "vllm serve a/b --prefill-context-parallel-size 2"
+TEXT = f"cat <<E\n{SERVE}\nE"
+PLACED_BY: list[tuple[str, str]] = [
+    ("ln -sf /bin/sh /bin/cat", f"sleep 9; {TEXT}"),
+    ("ln -sf /usr/local/bin/vllm /bin/sleep", "sleep 9; A=0 sleep serve a/b"),
+    ("ln -sf /usr/local/bin/vllm /bin/foo", "foo serve a/b"),
+    ("cp $(which vllm) /x/foo", "/x/foo serve a/b"),
+    ("cp -f /bin/sh /x/cat", f"/x/{TEXT}"),
+    ("mv /bin/bash /bin/cat", TEXT),
+    ("cat /bin/sh > /x/tr", f"echo '{SERVE}' | /x/tr"),
+    ("L=ln; env $L -s /usr/bin/env /usr/local/bin/echo", f"echo {SERVE}"),
+    ("A=$(ln -sf /bin/sh /bin/cat)", TEXT),
+    ("sh -c 'install /bin/sh /bin/cat'", TEXT),
+    (f"echo '{SERVE}' > /x/sleep; chmod +x /x/sleep", "/x/sleep 1"),
+]
+HARMLESS: list[tuple[str, str]] = [
+    ("touch /tmp/r", TEXT),
+    ("cp -r /data /x; ln -s /usr/bin/python3 /usr/bin/python; cp /bin/uv /x/uv", TEXT),
+    ("ln -sf /bin/sh /bin/cat", "cat /etc/passwd"),
+    ("cp test /x/y; echo a > /x/log", TEXT),
+    ("ln -sf /usr/local/bin/vllm /bin/foo", "sleep 9"),
+]
+MOUNT = {"name": "v", "mountPath": "/x"}
+
+
+def pod(*containers: dict[str, Any], init: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    spec = {"volumes": [{"name": "v", "emptyDir": {}}], "containers": [*containers], "initContainers": init or []}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+
+
+def runs(script: str, name: str = "a", image: str = OWN, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": image, "command": ["sh", "-c", script], **fields}
+
+
+def hook(place: str, script: str) -> dict[str, Any]:
+    value: Any = {"exec": {"command": ["sh", "-c", script]}}
+    for key in reversed(place.split(".")):
+        value = {key: value}
+    return dict(value)
+
+
+def problems(document: dict[str, Any]) -> list[str]:
+    return [each.problem for each in read(document)]
+
+
+MOUNTED: dict[str, Any] = {"volumeMounts": [MOUNT]}
+READS: dict[str, Any] = {"volumeMounts": [{**MOUNT, "readOnly": True}]}
+OTHER: dict[str, Any] = {"volumeMounts": [{"name": "w", "mountPath": "/x"}]}
+BEFORE = [place for place in HOOKS if place != "lifecycle.preStop"]
+
+
+@table(("placing", "script"), PLACED_BY)
+@table("image", [OWN, VLLM])
+@pytest.mark.parametrize("place", BEFORE)
+def test_a_hook_may_put_a_program_where_the_command_runs_it(place: str, placing: str, script: str, image: str) -> None:
+    assert problems(pod(runs(script, image=image, **hook(place, placing)))) != []
+
+
+@table(("placing", "script"), HARMLESS)
+@pytest.mark.parametrize("place", BEFORE)
+def test_other_hooks_put_no_program_where_the_command_runs_it(place: str, placing: str, script: str) -> None:
+    assert problems(pod(runs(script, **hook(place, placing)))) == []
+
+
+def test_a_hook_at_the_end_comes_after_the_command() -> None:
+    assert problems(pod(runs(TEXT, **hook("lifecycle.preStop", "ln -sf /bin/sh /bin/cat")))) == []
+
+
+@table(("placing", "script"), PLACED_BY)
+@pytest.mark.parametrize("place", HOOKS)
+def test_the_command_may_put_a_program_where_a_hook_runs_it(place: str, placing: str, script: str) -> None:
+    assert problems(pod(runs(f"{placing}; sleep infinity", **hook(place, script)))) != []
+
+
+@table(("placing", "script"), PLACED_BY)
+def test_another_container_may_put_a_program_where_the_command_runs_it(placing: str, script: str) -> None:
+    placer = runs(placing, "b", **MOUNTED)
+    later = runs(script, **MOUNTED)
+    assert problems(pod(later, init=[placer])) != []
+    assert problems(pod(placer, later)) != []
+    assert problems(pod(later, {**SLEEPS, "name": "b", **MOUNTED, **hook("lifecycle.postStart", placing)})) != []
+    init = [placer, {**later, "name": "c"}]
+    assert STARTS_SERVER.format("init container") in problems(pod({**SLEEPS, "image": OWN}, init=init))
+    hooked = pod({**SLEEPS, "image": OWN, **MOUNTED, **hook("livenessProbe", script)}, init=[placer])
+    assert PROBLEM.format("`livenessProbe`", "may start") in problems(hooked)
+
+
+@table(("placing", "script"), HARMLESS)
+def test_other_containers_put_no_program_where_the_command_runs_it(placing: str, script: str) -> None:
+    assert problems(pod(runs(script, **MOUNTED), init=[runs(placing, "b", **MOUNTED)])) == []
+
+
+@table(
+    ("placer", "container", "is_shared"),
+    [
+        (MOUNTED, MOUNTED, True),
+        (MOUNTED, READS, True),
+        (READS, MOUNTED, False),
+        (OTHER, MOUNTED, False),
+        (MOUNTED, {}, False),
+        ({}, MOUNTED, False),
+        ({"volumeMounts": [1, {"name": []}, MOUNT]}, {"volumeMounts": [None, MOUNT]}, True),
+    ],
+)
+def test_it_counts_in_a_volume_that_both_mount(
+    placer: dict[str, Any], container: dict[str, Any], *, is_shared: bool
+) -> None:
+    copied = ["cp", "/bin/sh", "/x/tr"]
+    document = pod(
+        runs(f"echo '{SERVE}' | tr a b", **container), init=[{"name": "b", "image": OWN, "command": copied, **placer}]
+    )
+    faults: list[RequestFault] = []
+    assert [each.problem for each in read_manifest(document, "", faults)] == ([PLACED] if is_shared else [])
+
+
+def test_many_containers_that_put_programs_hide_none_that_names_the_server() -> None:
+    placers = [runs("ln -s /bin/sh /x/sleep", f"b{number}", **MOUNTED) for number in range(4)]
+    named = runs("ln -s $(which vllm) /x/sleep", "c", **MOUNTED)
+    assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=[*placers, named])) == [PLACED]
+    assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=placers)) == []
+    values = [{"name": "P", "value": "/usr/bin/vllm"}]
+    named = runs('ln -s "$P" /x/sleep', "c", env=values, **MOUNTED)
+    assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=[*placers, named])) == [PLACED]
