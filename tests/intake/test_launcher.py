@@ -126,15 +126,29 @@ def test_another_module_of_vllm_in_another_package_starts_no_server_that_is_read
     assert (isinstance(found, UnreadableCommand) and found.names_vllm) is is_named
 
 
-@pytest.mark.parametrize("module", ["vllm.entrypoints.new.server", "vllm_omni.entrypoints.x"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "vllm.entrypoints.new.server",
+        "vllm_omni.entrypoints.x",
+        "vllm.snapshot.server",
+        "vllm.snapshot.server.__main__",
+        "vllm.engine.new",
+        "vllm.benchmarks.mm_processor",
+        "a.vllm.snapshot.server",
+    ],
+)
 def test_a_module_that_may_start_a_server_is_not_another_program(module: str) -> None:
     found = starts_vllm(["python3", "-m", module, "--model", "m"], {})
     assert isinstance(found, UnreadableCommand)
     assert found.names_vllm
 
 
-def test_a_renderer_starts_no_engine() -> None:
-    assert starts_vllm(["python3", "-m", "vllm.entrypoints.launchers.render.entry", "--model", "m"], {}) is False
+@pytest.mark.parametrize(
+    "module", ["vllm.entrypoints.launchers.render.entry", "vllm.collect_env", "vllm.benchmarks.serve", "vllm_x.server"]
+)
+def test_a_module_without_an_engine_starts_none(module: str) -> None:
+    assert starts_vllm(["python3", "-m", module, "--model", "m"], {}) is False
 
 
 @pytest.mark.parametrize(

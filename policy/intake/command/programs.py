@@ -39,10 +39,20 @@ CLIS: Final = frozenset(
 )
 """Modules that implement the program `vllm` in some release, or are taken for one that does."""
 
-ENTRY_POINTS: Final = ("vllm.entrypoints.", "vllm_omni.entrypoints.")
-"""What the names of modules begin with that may start a server."""
+OF_VLLM: Final = ("vllm.", "vllm_omni.")
+"""What the names of modules begin with that may start a server, such as `vllm.snapshot.server`."""
 RENDERERS: Final = frozenset({"vllm.entrypoints.launchers.render.entry"})
 """Modules that start a server without an engine."""
+WITHOUT_ENGINE: Final = RENDERERS | {
+    "vllm.benchmarks.datasets.create_txt_slices_dataset",
+    "vllm.benchmarks.serve",
+    "vllm.benchmarks.sweep.plot",
+    "vllm.benchmarks.sweep.plot_pareto",
+    "vllm.collect_env",
+    "vllm.distributed.kv_transfer.kv_connector.v1.hf3fs.hf3fs_metadata_server",
+    "vllm.distributed.kv_transfer.kv_connector.v1.moriio.moriio_heartbeat",
+}
+"""Modules of vLLM that start no engine."""
 
 SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", "collect-env", "run-batch", "snapshot"})
 """The subcommands of the program `vllm`."""

@@ -13,14 +13,14 @@ from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANS
 from policy.intake.command.program_names import is_expansion
 from policy.intake.command.programs import (
     CLIS,
-    ENTRY_POINTS,
+    OF_VLLM,
     OFFLINE_MODULES,
     PROGRAMS,
-    RENDERERS,
     SERVERS,
     STARTS_PROGRAMS,
     STARTS_VLLM,
     SUBCOMMANDS,
+    WITHOUT_ENGINE,
     is_unknown,
 )
 from policy.intake.command.vllm_command import (
@@ -47,7 +47,7 @@ IN_PACKAGE: Final = re.compile(rf"(?:^|(?<=\.))(?:{'|'.join(map(re.escape, PACKA
 KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
 """The program in KServe's image that its runtimes run as probes; it asks Ray and the server."""
 MOVED_MODULE: Final = re.compile(
-    r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts)(?:\.|\Z)|dynamo\.vllm(?:\.(?:unified_)?main)?\Z|huggingfaceserver\Z)"
+    r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts|snapshot)(?:\.|\Z)|dynamo\.vllm(?:\.(?:unified_)?main)?\Z|huggingfaceserver\Z)"
 )
 """Matches what comes before the module of vLLM in a longer path of a module."""
 NO_FILE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
@@ -129,8 +129,8 @@ def python_module(
         return _moved_module(words, places, own, start, named, module[moved.end() :])
     if is_unknown(words[named]):
         return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
-    if module.startswith(ENTRY_POINTS) and module not in RENDERERS and module not in OFFLINE_MODULES:
-        why = f"the module {quoted(module)} is not known, and those beside it start vLLM"
+    if module.startswith(OF_VLLM) and module not in WITHOUT_ENGINE and module not in OFFLINE_MODULES:
+        why = f"the module {quoted(module)} of vLLM may start a server, and its arguments are not read"
         return UnreadableCommand(why, places[named], names_vllm=True)
     return other_arguments(words, places, named)
 
