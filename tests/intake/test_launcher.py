@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tables import table
 
 from policy.errors import RequestFault
+from policy.intake.command.dynamo_arguments import OF_LOADER, OF_VARIABLE
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.launcher import find_server, read_command, read_text
 from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
@@ -163,6 +164,71 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
     at = words.index("--model")
     module = SERVER if words[1].startswith("-m") else ""
     assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False, module=module), [])
+
+
+@table(
+    ("variable", "doubted"),
+    [
+        ("DYN_CONNECTOR=nixl", "DYN_CONNECTOR"),
+        ("DYN_CONNECTOR=$HIDDEN", "DYN_CONNECTOR"),
+        ("DYN_CONNECTOR=none", ""),
+        ("DYN_CONNECTOR=", ""),
+        ("DYN_VLLM_OMNI=true", "DYN_VLLM_OMNI"),
+        ("DYN_VLLM_OMNI=1", "DYN_VLLM_OMNI"),
+        ("DYN_VLLM_OMNI=False", ""),
+        ("DYN_VLLM_OMNI=0", ""),
+        ("DYN_OTHER=true", ""),
+    ],
+)
+def test_a_variable_of_dynamo_that_stands_for_a_flag_is_a_doubt(variable: str, doubted: str) -> None:
+    for start in ("", "export "):
+        script = f"{start}{variable}{'; ' if start else ' '}python3 -m dynamo.vllm --model m"
+        doubts = read(["sh", "-c", script])[0].doubts
+        assert [doubt for doubt in doubts if "Dynamo" in doubt] == ([OF_VARIABLE.format(doubted)] if doubted else [])
+    name, _, value = variable.partition("=")
+    found = read_command(["python3", "-m", "dynamo.vllm"], PLACES[:3], {name: None if "$" in value else value}, [], "")
+    assert found.doubts == ([OF_VARIABLE.format(doubted)] if doubted else [])
+    assert read_command(["python3", "-m", SERVER], PLACES[:3], {name: value}, [], "").doubts == []
+
+
+@table(
+    ("arguments", "is_doubt"),
+    [
+        ("--load-format gms", True),
+        ("--load-format=gms", True),
+        ("--load_format=mx-source", True),
+        ("--load-f gms", True),
+        ("--load-format auto", False),
+        ("--served-model-name gms", False),
+    ],
+)
+def test_a_loader_of_dynamo_brings_classes_of_its_own(arguments: str, *, is_doubt: bool) -> None:
+    doubts = read(["python3", "-m", "dynamo.vllm", *arguments.split()])[0].doubts
+    assert doubts == ([OF_LOADER.format(arguments.replace("=", " ").split()[-1])] if is_doubt else [])
+    assert read(["python3", "-m", SERVER, *arguments.split()])[0].doubts == []
+
+
+@table("words", [["serve", "run", "x:app"], ["/opt/bin/serve", "deploy", "a.yaml"], ["sh", "-c", "serve run x:app"]])
+def test_ray_serve_may_start_anything_where_programs_are_doubted(words: list[str]) -> None:
+    found = find_server(words, {}, is_command=True, doubts_programs=True)
+    assert isinstance(found, UnreadableCommand)
+    assert found.is_any_program
+    assert find_server(words, {}, is_command=True) is None
+
+
+@table(
+    "words",
+    [
+        ["serve", "run", "ray.serve.llm:build_openai_app", "llm_configs=[]"],
+        ["sh", "-c", "ray start --head; exec serve run ray.serve.llm:build_pd_openai_app -f a.yaml"],
+        ["env", "A=b", "serve", "run", "ray.llm._internal.serve.builders:build_openai_app"],
+        ["python3", "-m", "ray.serve.scripts", "run", "ray.serve.llm:build_openai_app"],
+    ],
+)
+def test_ray_serve_with_an_application_of_models_starts_vllm(words: list[str]) -> None:
+    found = find_server(words, {}, is_command=True)
+    assert isinstance(found, UnreadableCommand)
+    assert found.names_vllm
 
 
 @table(

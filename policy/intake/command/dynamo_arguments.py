@@ -15,6 +15,8 @@ from policy.intake.command.words import Unknown
 from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from policy.intake.command.vllm_command import ServerCommand
 
 MODULES: Final = frozenset({"dynamo.vllm", "dynamo.vllm.main", "dynamo.vllm.unified_main"})
@@ -83,8 +85,27 @@ VALUES: Final = frozenset(
 )
 
 
-def as_vllm_gets_it(server: ServerCommand) -> ServerCommand:
-    """The server of `dynamo.vllm` with the arguments that vLLM gets, and warnings about its connectors."""
+VARIABLES: Final = {
+    "DYN_CONNECTOR": frozenset({"", *NONE}),
+    "DYN_VLLM_OMNI": frozenset({"", "0", "false", "no", "off", "n", "f"}),
+}
+"""The variables that stand for a flag that changes the engine, with the values by which they do not."""
+LOADERS: Final = frozenset({"gms", "mx", "mx-source", "mx-target"})
+"""The formats for which Dynamo sets a loader, a worker or a scheduler of its own."""
+LOADING: Final = "--load"
+"""The beginning of `--load-format` and its abbreviations."""
+OF_VARIABLE: Final = (
+    "several releases of Dynamo take the variable `{}` for a flag that changes the engine; leave it out, and write the "
+    "flags of vLLM"
+)
+OF_LOADER: Final = "for `--load-format {}` Dynamo sets classes of its own, which may choose another runner"
+
+
+def as_vllm_gets_it(server: ServerCommand, env: Mapping[str, str | None]) -> ServerCommand:
+    """The server of `dynamo.vllm` with the arguments that vLLM gets, and warnings about its connectors.
+
+    ``env`` has the variables of its container.
+    """
     words: list[str] = []
     places: list[str] = []
     names: list[str] = []
@@ -114,7 +135,24 @@ def as_vllm_gets_it(server: ServerCommand) -> ServerCommand:
     if not any(_name(word) in {PREFIX_CACHING, "--no-enable-prefix-caching"} for word in words):
         words.append(PREFIX_CACHING)
         places.append(ADDED)
-    return replace(server, words=words, places=places, warnings=[*server.warnings, *warnings])
+    doubts = [*server.doubts, *_of_variables({**env, **server.env}), *_of_loaders(words)]
+    return replace(server, words=words, places=places, warnings=[*server.warnings, *warnings], doubts=doubts)
+
+
+def _of_variables(env: Mapping[str, str | None]) -> Iterator[str]:
+    for name, harmless in VARIABLES.items():
+        value = env.get(name, "")
+        if value is None or value.lower() not in harmless:
+            yield OF_VARIABLE.format(name)
+
+
+def _of_loaders(words: Sequence[str]) -> Iterator[str]:
+    for at, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        value = value if equals else "".join(words[at + 1 : at + 2])
+        if flag.startswith(LOADING) and value in LOADERS:
+            yield OF_LOADER.format(value)
+            return
 
 
 def _transfer_config(names: list[str]) -> tuple[str, list[str]]:

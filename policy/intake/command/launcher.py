@@ -149,7 +149,7 @@ def _command_line(
     if isinstance(found, ServerCommand):
         installation = installation_of(found, env)
         if found.is_dynamo:
-            found = as_vllm_gets_it(found)
+            found = as_vllm_gets_it(found, env)
         return CommandLine(
             found.words,
             found.places,
@@ -242,6 +242,9 @@ def find_server(
             note_variables(env, context)
         if is_command and read and read[0].rpartition("/")[2] == "serve":  # a program of its own, as in a script
             found = other_program(read, [""] * len(words), 0)
+            if found is None and doubts_programs:
+                why = f"{quoted(shown_command(read[:8]))} may start any program"
+                found = UnreadableCommand(why, "", is_any_program=True)
         else:
             found = server_of(read, [""] * len(words), env, {}, context)
         if found is None and context.scripts and states_server((*read, *stated)):

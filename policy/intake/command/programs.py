@@ -112,6 +112,9 @@ STARTS_PROGRAMS: Final = re.compile(
 OPENS: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
 """Matches code that may start other programs in some of these interpreters, and has other uses."""
 
+LLM_BUILDERS: Final = re.compile(r"ray\.(?:serve\.llm|llm\._internal\.serve)(?:\.\w+)*[:.]build_\w+", re.ASCII)
+"""Matches the import paths of Ray's own applications that start vLLM from an LLM config."""
+
 OFFLINE_MODULES: Final = frozenset({"vllm.entrypoints.openai.run_batch", "vllm.entrypoints.launchers.run_batch"})
 """Modules that start an engine without a server."""
 

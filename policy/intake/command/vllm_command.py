@@ -14,6 +14,7 @@ from msgspec import Struct
 from policy.intake.command.container_programs import container_run, contains_vllm, passed_image
 from policy.intake.command.programs import (
     CLIS,
+    LLM_BUILDERS,
     OFFLINE_MODULES,
     OTHER_SCRIPTS,
     PROGRAMS,
@@ -39,6 +40,7 @@ from policy.messages import quoted
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
+AS_SERVICE: Final = "write its `llm_configs` in a RayService"
 AS_DEPLOYMENT: Final = "and its command and variables are not read; send its arguments as a deployment"
 OF_SNAPSHOT: Final = "which are not read; send `vllm serve MODEL …` with the flags that it was created with"
 ONLY_SERVERS: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
@@ -172,6 +174,9 @@ def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableC
     if run is not None and not run.starts:
         return None
     image = run.words[0] if run is not None and run.words else None
+    if any(map(LLM_BUILDERS.fullmatch, arguments)):
+        why = f"{quoted(program)} starts an application of Ray Serve's that runs models with vLLM, which is not read"
+        return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_SERVICE)
     names_server = STARTS_VLLM.search(" ".join(arguments)) is not None or passes_server(arguments)
     if image is not None and (names_server or contains_vllm(image)):
         why = f"the script starts a container of the image {quoted(image)}"

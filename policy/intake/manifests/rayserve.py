@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from policy.intake.command.earlier_scripts import CommandBeside  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.installation import as_uncertain
 from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.programs import LLM_BUILDERS
 from policy.intake.command.ray_start import RayStart  # noqa: TC001  # as above
 from policy.intake.command_line import (
     Container,
@@ -34,7 +35,7 @@ from policy.intake.manifests.raycluster import (
     keeps_command,
     read_ray_containers,
 )
-from policy.intake.manifests.rayserve_environment import BUILDERS, read_runtime_environment
+from policy.intake.manifests.rayserve_environment import read_runtime_environment
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.messages import quoted
 
@@ -98,7 +99,7 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
 def _application_fields(application: ManifestNode, args: ManifestNode) -> list[tuple[FieldTable, ManifestNode]]:
     """The fields of an application, and of what it gives to a builder of Ray; other code may have further arguments."""
     path = application.value.get("import_path")
-    is_builder = isinstance(path, str) and BUILDERS.fullmatch(path) is not None
+    is_builder = isinstance(path, str) and LLM_BUILDERS.fullmatch(path) is not None
     fields = [(APPLICATION, application)] if application is not args else []
     return [*fields, *([(LLM_ARGUMENTS, args)] if is_builder else [])]
 
@@ -108,7 +109,8 @@ def _add_python_applications(document: ManifestNode, applications: list[Manifest
     names = [
         application.get("import_path").text() or "?"
         for application in applications
-        if BUILDERS.fullmatch(application.get("import_path").text() or "") is None and _mentions_vllm(application.value)
+        if LLM_BUILDERS.fullmatch(application.get("import_path").text() or "") is None
+        and _mentions_vllm(application.value)
     ]
     if names:
         code = f"{quoted(names[0])} and {len(names) - 1} more" if len(names) > 1 else quoted(names[0])

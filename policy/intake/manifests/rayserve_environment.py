@@ -9,12 +9,12 @@ known not to affect packages.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from policy.intake.command.installation import installed_vllm
+from policy.intake.command.programs import LLM_BUILDERS
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.requirement import requirement_words
 from policy.intake.command_line import Installation
@@ -35,8 +35,6 @@ INSTALLERS: Final = {
 """The fields that install packages, each with what installs them, and its nested field for further options."""
 HARMLESS: Final = frozenset({VARIABLES, *INSTALLERS, "image_uri", "container", "config", "excludes", "nsight"})
 """The fields that are handled here, or that do not affect which packages an engine imports."""
-BUILDERS: Final = re.compile(r"ray\.(?:serve\.llm|llm\._internal\.serve)(?:\.\w+)*[:.]build_\w+", re.ASCII)
-"""Matches the import paths of Ray's own applications that start vLLM from an LLM config."""
 
 
 class RuntimeEnvironment(Struct, frozen=True):
@@ -137,7 +135,7 @@ def _installing(fields: dict[str, ManifestNode]) -> Iterator[list[str]]:
 
 
 def _uncertain_application(import_path: str | None) -> Iterator[Installation]:
-    if import_path is not None and BUILDERS.fullmatch(import_path) is None:
+    if import_path is not None and LLM_BUILDERS.fullmatch(import_path) is None:
         cause = f"the application {quoted(import_path)} is not one of Ray Serve LLM and may run another vLLM"
         yield Installation(None, cause)
 
