@@ -13,6 +13,7 @@ from policy.intake.command.certain_scripts import CLOSING
 from policy.intake.command.programs import (
     ACTIONS,
     FIND,
+    KSERVE_CHECK,
     OTHER_SCRIPTS,
     PROGRAMS,
     PYTHON,
@@ -108,6 +109,6 @@ def _is_known_trap(text: str) -> bool:
 
 
 def _is_known_python(arguments: Sequence[str]) -> bool:
-    if not arguments or arguments[0] in SHOWS:
+    if not arguments or arguments[0] in SHOWS or arguments[0].endswith(KSERVE_CHECK):
         return True
     return arguments[0] == "-m" and len(arguments) > 1 and arguments[1] in MODULES

@@ -112,6 +112,8 @@ STARTS_PROGRAMS: Final = re.compile(
 OPENS: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
 """Matches code that may start other programs in some of these interpreters, and has other uses."""
 
+KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
+"""The program in KServe's image that its runtimes run as probes; it asks Ray and the server."""
 LLM_BUILDERS: Final = re.compile(r"ray\.(?:serve\.llm|llm\._internal\.serve)(?:\.\w+)*[:.]build_\w+", re.ASCII)
 """Matches the import paths of Ray's own applications that start vLLM from an LLM config."""
 

@@ -13,6 +13,7 @@ from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANS
 from policy.intake.command.program_names import is_expansion
 from policy.intake.command.programs import (
     CLIS,
+    KSERVE_CHECK,
     OF_VLLM,
     OFFLINE_MODULES,
     PROGRAMS,
@@ -44,8 +45,6 @@ PACKAGES: Final = ("dynamo.vllm", KSERVE_SERVER)
 """The packages that Python runs by their `__main__`, which may be named too, as a module or as a file."""
 IN_PACKAGE: Final = re.compile(rf"(?:^|(?<=\.))(?:{'|'.join(map(re.escape, PACKAGES))})\Z")
 """Matches such a package, alone or in another one."""
-KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
-"""The program in KServe's image that its runtimes run as probes; it asks Ray and the server."""
 MOVED_MODULE: Final = re.compile(
     r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts|snapshot)(?:\.|\Z)|dynamo\.vllm(?:\.(?:unified_)?main)?\Z|huggingfaceserver\Z)"
 )

@@ -224,6 +224,7 @@ class EngineDraft:
                 return is_named or (by_image and self._may_evaluate())
             if filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled):
                 return False
+        is_known = self._has_servers_image()
         is_any_doubted = is_known and self.has_command and self.node.reader.is_under_review
         found = self._find_server(doubts_programs=is_any_doubted)
         if isinstance(found, ServerCommand) and found.unreached and self.node.reader.is_under_review:
@@ -296,7 +297,7 @@ class EngineDraft:
 
     def has_vllms_image(self) -> bool:
         """Whether the image starts vLLM, or has its name."""
-        return images.starts_vllm(self.image, self.table) or images.names_vllm(self.image)
+        return self._has_servers_image() or images.names_vllm(self.image)
 
     def has_unknown_image(self) -> bool:
         """Whether the manifest does not show what the image starts."""
@@ -333,7 +334,11 @@ class EngineDraft:
 
     def runs_other_program_in_vllms_image(self) -> bool:
         """Whether the image is known to start vLLM, and the command that replaces its entry point does not."""
-        return images.starts_vllm(self.image, self.table) and self.starts_other_program()
+        return self._has_servers_image() and self.starts_other_program()
+
+    def _has_servers_image(self) -> bool:
+        """Whether the image starts vLLM, itself or by KServe's Hugging Face server."""
+        return images.starts_vllm(self.image, self.table) or images.is_kserve_server(self.image, self.table)
 
     def _find_server(self, *, doubts_programs: bool = False) -> ServerCommand | UnreadableCommand | None:
         """Parse the words as a command, and store the server that they start."""

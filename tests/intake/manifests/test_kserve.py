@@ -1043,3 +1043,32 @@ def test_kserves_runtime_with_workers_runs_its_script_without_them_if_it_gets_si
     model: dict[str, Any], *, is_script: bool
 ) -> None:
     assert (model_of(service(MULTINODE | model)).words[0] == "bash") == is_script
+
+
+@table(
+    ("command", "is_doubt"),
+    [
+        (["/start.sh"], True),
+        (["$(HIDDEN)"], True),
+        (["sh", "-c", "$HIDDEN serve m"], True),
+        (["sh", "-c", "cat /x | sh"], True),
+        (["python", "-m", "other"], True),
+        (["sh", "-c", "ray start --address=x:6379 --block"], False),
+        (["sleep", "infinity"], False),
+        (["python3", "./huggingfaceserver/health_check.py", "registered_nodes"], False),
+    ],
+)
+def test_a_command_that_is_not_read_in_the_image_of_kserves_server_may_start_vllm(
+    command: list[str], *, is_doubt: bool
+) -> None:
+    container = {"name": "a", "image": f"{OWN}:v0.20.0-gpu", "command": command}
+    found = registry.read_manifest(
+        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}},
+        "",
+        [],
+        shipped_images(),
+        is_under_review=True,
+    )
+    assert (len(found) == 1) is is_doubt
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{**container, "image": "own:1"}]}}
+    assert read_manifest(pod, "", []) == []
