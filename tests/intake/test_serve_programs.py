@@ -62,3 +62,12 @@ def test_serve_in_a_text_of_several_commands_is_a_fault() -> None:
     faults: list[RequestFault] = []
     assert read_text("cd /x; serve M", {}, faults, "/args").words == []
     assert [fault.pointer for fault in faults] == ["/args"]
+
+
+def test_ray_serve_as_the_command_of_a_container_is_not_read_as_vllms_arguments() -> None:
+    container = {"name": "a", "image": "own:1", "command": ["serve", "run", "ray.serve.llm:build_openai_app"]}
+    (found,) = read_manifest({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}, "", [])
+    assert found.problem == (
+        "`serve` starts an application of Ray Serve's that runs models with vLLM, which is not read, "
+        "write its `llm_configs` in a RayService"
+    )

@@ -234,8 +234,9 @@ class EngineDraft:
             return True
         if not isinstance(found, UnreadableCommand):
             return found is not None
-        is_no_model = self.has_command and begins_with_model(self.expanded())  # without a command it would be one
-        if found.is_any_program or is_no_model:
+        read = self.expanded()
+        is_no_argument = self.has_command and (read[0] == "serve" or begins_with_model(read))  # as without a command
+        if found.is_any_program or is_no_argument:
             self.problem = f"{found.why}, {found.remedy}"
         return is_known or found.names_vllm
 
