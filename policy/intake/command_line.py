@@ -81,8 +81,9 @@ class Container(Struct, frozen=True, omit_defaults=True):
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
     words. ``faults`` are those of an object that cannot be read, for which it then stands. ``secrets`` has the values
     that the manifest gives to names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the
-    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not stated. ``stated`` has the
-    secrets that the whole manifest states.
+    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not stated. ``file_mount`` is
+    a mount that may be the working folder and has files, but no folders. ``stated`` has the secrets that the whole
+    manifest states.
     """
 
     path: str
@@ -110,6 +111,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
     secrets: frozenset[str] = frozenset()
     mounts: tuple[str, ...] = ()
     folder: str = ""
+    file_mount: str = ""
     stated: SecretValues = NO_SECRETS
 
 

@@ -131,8 +131,8 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
     ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has values that the manifest gives to
     names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the mounts that may have a
-    model, and ``folder`` the working folder; it is empty if it is not stated. ``stated`` has the secrets that the whole
-    manifest states.
+    model, and ``folder`` the working folder; it is empty if it is not stated. ``file_mount`` is a mount that may be the
+    working folder and has files, but no folders. ``stated`` has the secrets that the whole manifest states.
     """
 
     args: list[str] | str
@@ -155,6 +155,7 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     secrets: frozenset[str] = frozenset()
     mounts: tuple[str, ...] = ()
     folder: str = ""
+    file_mount: str = ""
     stated: SecretValues = NO_SECRETS
 
     @property

@@ -42,7 +42,7 @@ from policy.intake.launch.refusals import NO_FINDINGS, refusals
 from policy.intake.launch.values import LaunchValues
 from policy.intake.loaded_code import loaded_code
 from policy.intake.model.pooling import MODULES
-from policy.intake.model.redirection import mounted_models, redirections
+from policy.intake.model.redirection import mounted_files, mounted_models, redirections
 from policy.intake.model.tables import tables
 from policy.intake.model.transformers_releases import transformers_warnings
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models
@@ -249,6 +249,7 @@ def _derive(
         *deployment.doubts,
         *command.doubts,
         *mounted_models(deployment.mounts, None if deployment.folder == ANYWHERE else deployment.folder, models.asked),
+        *mounted_files(deployment.file_mount, models.asked),
     ]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:

@@ -189,6 +189,7 @@ def _request_of(
         secrets=container.secrets,
         mounts=container.mounts,
         folder=container.folder,
+        file_mount=container.file_mount,
         stated=container.stated,
     )
     return replace(

@@ -456,6 +456,7 @@ class EngineDraft:
             problem=self.problem,
             secrets=self.secrets | self.env.secrets.difference(env.values()),
             mounts=self.mounts.filled(folder),
+            file_mount=self.mounts.with_files(folder),
             folder=folder,
         )
         self.node.reader.add(container, self.node)

@@ -23,12 +23,14 @@ FILES: Final = frozenset({"secret", "downwardAPI", "serviceAccountToken"})
 
 
 class EmptyVolumes(Struct, frozen=True):
-    """The volumes of a pod without content, by name, each with the names of the containers that may fill it.
+    """The volumes of a pod without folders, by name, each with the names of the containers that may fill it.
 
-    Kubernetes refuses containers without a name, and two with the same one.
+    ``with_files`` has those that may have files. Kubernetes refuses containers without a name, and two with the same
+    one.
     """
 
     writers: dict[str, list[object]]
+    with_files: frozenset[str]
 
     def is_empty(self, name: str, container: object) -> bool:
         """Whether a volume is empty when a container starts: no container but this one may fill it."""
@@ -58,7 +60,7 @@ def empty_volumes(pod: Any, claimed: Collection[str] = (), others: Sequence[Any]
                 writer = container.get("name")
                 if len(found[name]) < MAX_WRITERS and writer not in found[name]:
                     found[name].append(writer)
-    return EmptyVolumes(found)
+    return EmptyVolumes(found, frozenset(found.keys() - writable))
 
 
 def claimed_volumes(controller: Any) -> frozenset[str]:

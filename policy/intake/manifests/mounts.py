@@ -82,7 +82,10 @@ def absolute(path: str) -> str:
 class Mounts:
     """The mount points of a container."""
 
-    def __init__(self, paths: Iterable[str] = (), empty: Iterable[str] = ()) -> None:
+    def __init__(self, paths: Iterable[str] = (), empty: Iterable[str] = (), files: Iterable[str] = ()) -> None:
+        """``empty`` has the paths at which volumes have no folders when the container starts, ``files`` some of these
+        that may have files.
+        """
         paths = [*paths]
         self._count = Counter(map(absolute, paths))
         written = map(from_slash, paths)
@@ -91,6 +94,8 @@ class Mounts:
         count = Counter(map(absolute, empty))
         self._empty = frozenset(path for path in count if count[path] == self._count[path])
         """The mount points whose volumes are all empty at the start, and have no packages."""
+        self._files = frozenset(map(absolute, files))
+        """The mount points at which one of these volumes may have files."""
         self._doubled: set[str] = set()
         """The mount points that were added where one was already."""
         self.hidden = ""
@@ -119,6 +124,7 @@ class Mounts:
         filled = {path for part in parts for path in part._count.keys() - part._empty}  # noqa: SLF001  # of the same class
         union._doubled = set().union(*(part._doubled for part in parts))  # noqa: SLF001  # of the same class
         union._empty = frozenset().union(*(part._empty for part in parts)) - filled  # noqa: SLF001  # of the same class
+        union._files = frozenset().union(*(part._files for part in parts))  # noqa: SLF001  # of the same class
         union.hidden = next((part.hidden for part in parts if part.hidden), "")
         return union
 
@@ -135,6 +141,11 @@ class Mounts:
         """The mount points that may have a model; not those at or above a working folder whose volumes are empty."""
         above = set(_ancestry(folder)) if isabs(folder) else self._empty if folder == ANYWHERE else set()
         return tuple(path for path in self._count if path not in self._empty or path not in above)
+
+    def with_files(self, folder: str) -> str:
+        """A mount point that may be the working folder and have files, but no folder; empty if none is."""
+        known = (folder,) if folder != ANYWHERE else self._files
+        return next((path for path in known if path in self._files and path in self._empty), "")
 
     def hides(self, file: str, mount: str) -> bool:
         """Whether another mount hides a file of the one at ``mount``.

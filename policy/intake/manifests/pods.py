@@ -181,7 +181,7 @@ def read_container(
         *devices,
         *([log] if isinstance(log, str) else []),
     ]
-    draft.mounts = Mounts(paths, _empty_mounts(container, pod))
+    draft.mounts = Mounts(paths, *_empty_mounts(container, pod))
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)
@@ -296,11 +296,11 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         draft.files.update({file: text for file, text in named.items() if not draft.mounts.hides(file, path)})
 
 
-def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> list[str]:
-    """The paths at which volumes without content are mounted, or such with keys of an object of Kubernetes."""
+def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> tuple[list[str], list[str]]:
+    """The paths at which volumes without folders are mounted, and those of them that may have files."""
     mounts = container.get("volumeMounts").value
     if pod is None or not isinstance(mounts, list):
-        return []
+        return [], []
     known = pod.reader.empty_volumes
     value, volumes = known.get(pod.pointer, (None, None))
     if volumes is None or value is not pod.value:
@@ -308,7 +308,9 @@ def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> list[str
         known[pod.pointer] = (pod.value, volumes)
     name = container.get("name").value
     named = [mount for mount in mounts if isinstance(mount, dict) and isinstance(mount.get("name"), str)]
-    return mount_paths([mount for mount in named if volumes.is_empty(mount["name"], name)], "mountPath")
+    empty = [mount for mount in named if volumes.is_empty(mount["name"], name)]
+    files = [mount for mount in empty if mount["name"] in volumes.with_files]
+    return mount_paths(empty, "mountPath"), mount_paths(files, "mountPath")
 
 
 def _placers(container: ManifestNode, pod: ManifestNode) -> Iterator[Placer]:

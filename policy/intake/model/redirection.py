@@ -77,6 +77,19 @@ def mounted_models(mounts: Collection[str], folder: str | None, models: Collecti
     return found
 
 
+def mounted_files(mount: str, models: Collection[str]) -> list[str]:
+    """Why vLLM may load a file with the name of a model instead of it: as its configuration, from the working folder.
+
+    ``mount`` is at the working folder and has files, but no folders; it is empty if there is none.
+    """
+    return [
+        f"the volume at {quoted(mount)} may have the file {quoted(name)}, and vLLM loads it instead of that model's "
+        "configuration"
+        for name in (models if mount else ())
+        if "/" not in normpath(name)
+    ]
+
+
 def _may_make(path: str) -> Callable[[str], bool]:
     """Whether a mount may make a folder, or have it, at a path; below any folder if the path is relative."""
     if isabs(path):

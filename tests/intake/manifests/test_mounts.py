@@ -539,6 +539,33 @@ def folder_warning(mount: str, model: str = MODEL) -> list[str]:
 SERVED = ["vllm", "serve", MODEL]
 
 
+@pytest.mark.parametrize("model", ["gpt2", "./x/../gpt2", "Qwen/dense", "/data/gpt2"])
+@pytest.mark.parametrize(
+    ("volume", "has_files"),
+    [
+        ({"secret": {"secretName": "s"}}, True),
+        ({"secret": {"secretName": "s", "items": [{"key": "k", "path": "gpt2"}]}}, True),
+        ({"downwardAPI": {"items": [{"path": "gpt2", "fieldRef": {"fieldPath": "metadata.annotations['c']"}}]}}, True),
+        ({"projected": {"sources": [{"secret": {"name": "s"}}]}}, True),
+        ({"emptyDir": {}}, False),
+    ],
+)
+@pytest.mark.parametrize("folder", ["/data", "/data/", "$(UNKNOWN)", "/other"])
+def test_a_file_in_the_working_folder_may_be_a_model_without_an_owner(
+    ask: Asking,
+    model: str,
+    volume: dict[str, Any],
+    has_files: bool,  # noqa: FBT001  # a table's value
+    folder: str,
+) -> None:
+    document = pod("/data", command=["vllm", "serve", model], workingDir=folder)
+    document["spec"]["volumes"] = [{"name": "v", **volume}]
+    is_read = has_files and folder != "/other" and model.endswith("gpt2") and model[0] != "/"
+    about = "and vLLM loads it instead of that model's configuration"
+    expected = [f"the volume at `/data` may have the file `{model}`, {about}"] if is_read else []
+    assert [each for each in model_warnings(ask, document, model) if each.endswith(about)] == expected
+
+
 @pytest.mark.parametrize(
     ("mount", "folder", "is_warned"),
     [
