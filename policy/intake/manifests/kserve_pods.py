@@ -141,7 +141,7 @@ def _pod_doubt(pod: ManifestNode, derived: Collection[str], *, is_merged: bool =
         if field and _brings_model(field, container, is_merged=is_merged):
             return BROUGHT.format(quoted(pod.below(keys).path))
     for container, field, keys, mount in _mounts(pod.value):
-        is_engine = not field or container.get("name") in ENGINES
+        is_engine = not field or _name(container) in ENGINES
         if of_model(mount.get("name")) and (is_engine or mount.get("readOnly") is not True):
             return FILLED.format(quoted(pod.below(keys).path))
     return ""
@@ -154,9 +154,15 @@ def _brings_model(field: str, container: dict[str, Any], *, is_merged: bool) -> 
         return False
     if is_merged and name == DOWNLOADER and field == LISTS[0]:
         return any(value and key not in DOWNLOADER_FIELDS for key, value in container.items()) or any(
-            variable.get("name") not in DOWNLOADER_VARIABLES for variable in _objects(container, "env")
+            _name(variable) not in DOWNLOADER_VARIABLES for variable in _objects(container, "env")
         )
     return CONTAINER.fullmatch(name) is not None or (not is_merged and field == LISTS[1] and name == AGENT)
+
+
+def _name(part: dict[str, Any]) -> str:
+    """The name of a container or variable; empty if it is no text."""
+    name = part.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _containers(pod: object) -> Iterator[_Place]:

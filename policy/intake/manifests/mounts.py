@@ -83,9 +83,7 @@ class Mounts:
     """The mount points of a container."""
 
     def __init__(self, paths: Iterable[str] = (), empty: Iterable[str] = (), files: Iterable[str] = ()) -> None:
-        """``empty`` has the paths at which volumes have no folders when the container starts, ``files`` some of these
-        that may have files.
-        """
+        """Volumes at ``empty`` have no folders when the container starts; those of them at ``files`` may have files."""
         paths = [*paths]
         self._count = Counter(map(absolute, paths))
         written = map(from_slash, paths)

@@ -77,14 +77,14 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(part, (*at, key))
 
 
-def with_wrong_values(document: Any) -> Iterator[Any]:
+def with_wrong_values(document: Any, values: tuple[Any, ...] = WRONG) -> Iterator[Any]:
     """The document with each of the wrong values at each of its places; it is the same one, changed and restored."""
     for *above, last in [*places(document)]:
         parent = document
         for key in above:
             parent = parent[key]
         before = parent[last]
-        for wrong in WRONG:
+        for wrong in values:
             parent[last] = wrong
             yield document
         parent[last] = before
@@ -99,6 +99,69 @@ def test_in_a_manifest(path: Path) -> None:
         for changed in with_wrong_values(document):
             read(changed)
         assert document == before
+
+
+CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
+CONTAINER: dict[str, Any] = {
+    "name": "vllm",
+    "image": "vllm/vllm-openai:v0.23.0",
+    "command": ["vllm", "serve"],
+    "args": ["a/b"],
+    "workingDir": "/x",
+    "restartPolicy": "Always",
+    "env": [{"name": "A", "value": "b"}, {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+    "envFrom": [{"prefix": "A", "configMapRef": {"name": "c"}}],
+    "volumeMounts": [{"name": "v", "mountPath": "/x", "subPath": "y", "readOnly": True}],
+    "lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "true"]}}},
+    "livenessProbe": {"exec": {"command": ["true"]}},
+    "securityContext": {"runAsUser": 1},
+    "resources": {"limits": {"nvidia.com/gpu": 1}},
+}
+POD: dict[str, Any] = {
+    "volumes": [
+        {"name": "v", "emptyDir": {}},
+        {"name": "w", "secret": {"items": [{"key": "k", "path": "p"}]}},
+        {"name": "x", "projected": {"sources": [{"downwardAPI": {"items": [{"path": "p"}]}}]}},
+        {"name": "y", "configMap": {"name": "c", "items": [{"key": "k", "path": "p"}]}},
+    ],
+    "initContainers": [{"name": "i", **CONTAINER}],
+    "ephemeralContainers": [{"name": "e", **CONTAINER}],
+    "shareProcessNamespace": True,
+    "hostPID": True,
+}
+METADATA: dict[str, Any] = {
+    "name": "a",
+    "labels": {"serving.kserve.io/inferenceservice": "x", "leaderworkerset.sigs.k8s.io/name": "x"},
+    "annotations": {"storage.kserve.io/readonly": "false", "model.aibrix.ai/sidecar-injection": "true"},
+    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a", "controller": True}],
+}
+
+
+def added_fields(document: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
+    """The objects of a document to which a field of a pod, a container or metadata can be added, with its value."""
+    for path in [(), *places(document)]:
+        found = document
+        for key in path:
+            found = found[key]
+        if not isinstance(found, dict):
+            continue
+        is_container = len(path) > 1 and path[-2] in CONTAINERS
+        fields = METADATA if path[-1:] == ("metadata",) else POD if "containers" in found else {}
+        for name, value in (CONTAINER if is_container or "image" in found or "args" in found else fields).items():
+            if name not in found:
+                yield found, name, deepcopy(value)
+
+
+@pytest.mark.slow
+@table("path", FIXTURES, ids=lambda path: path.stem)
+def test_in_fields_that_a_manifest_could_have(path: Path) -> None:
+    documents = content(path)
+    for document in documents if isinstance(documents, list) else [documents]:
+        for found, name, value in [*added_fields(document)]:
+            for changed in with_wrong_values({name: value}, ([], {"a": []}, 1)):
+                found[name] = changed[name]
+                read(document)
+            del found[name]
 
 
 def test_in_the_nodes_of_a_pod() -> None:
