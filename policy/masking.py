@@ -203,12 +203,16 @@ def secret_parts(text: str) -> list[str]:
     return _without_spans(*unescaped(text))[1] if may_have_name(text) else []
 
 
-def users_of(text: str) -> list[str]:
-    """The users and passwords in the addresses of a text, such as a script."""
+def users_of(text: str, *, is_script: bool = True) -> Iterator[str]:
+    """The users with their passwords in the addresses of a text, and each password by itself."""
     if not _may_have_user(text):
-        return []
+        return
     text, plain, at = unescaped(text)
-    return [text[at[start] : at[end]] for start, end in _unbroken_users(plain)]
+    for start, end in _unbroken_users(plain) if is_script else user_places(plain):
+        yield text[at[start] : at[end]]
+        colon = plain.find(":", start, end)
+        if colon >= 0:
+            yield text[at[colon + 1] : at[end]]
 
 
 def _without_spans(text: str, plain: str, at: Sequence[int]) -> tuple[str, list[str]]:

@@ -307,7 +307,7 @@ def _secrets_of_text(text: str) -> Iterator[str]:
             yield from users_of(text)
             return
     if not is_script(text):
-        for part in secret_parts(text):
+        for part in chain(secret_parts(text), users_of(text, is_script=False)):
             yield from _stated(part)
         return
     yield from users_of(text)

@@ -12,10 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import RequestInvalid
+from policy.intake.manifests.document_secrets import secrets_of
 from policy.intake.manifests.registry import ADAPTERS, unread_container
 from policy.policy import key_of
 from policy.request.manifest import containers_of, named_steps, request_of, values_along
 from policy.request.request import Manifest, read_request_or_manifest
+from policy.secret_values import SecretValues
 from service.admission.annotations import (
     NO_ANNOTATIONS,
     REMEDIES,
@@ -30,6 +32,8 @@ from service.admission.annotations import (
 from service.admission.review import STARTING_OPERATIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policy.request.request import Request
     from policy.rules.releases import Releases
     from service.admission.review import Review
@@ -104,7 +108,21 @@ def engines_to_decide(
             before[identity] -= 1  # elements of a list may have the same name; a copy of one is a new engine
             if before[identity] < 0:
                 engines.append(engine)
+        if engines:
+            gone = set(secrets_of(review.old_object)).difference(secrets_of(review.object))
+            engines = [_hiding(engine, gone) for engine in engines] if gone else engines
     return [engine for engine in engines if _is_wanted(engine, options)] if mutating else engines
+
+
+def _hiding(engine: EngineUnderReview, gone: Iterable[str]) -> EngineUnderReview:
+    """The engine with secrets that only the object before a change states, so that its answer shows none of them."""
+    request = engine.request
+    if isinstance(request, RequestInvalid):
+        request.hide(SecretValues(gone))
+        return engine
+    assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
+    stated = SecretValues(gone, request.deployment.stated)
+    return replace(engine, request=replace(request, deployment=replace(request.deployment, stated=stated)))
 
 
 def unread_engine(review: Review, releases: Releases) -> str | None:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -167,8 +168,6 @@ def worker() -> JobWorker:
 
 def answers(document: dict[str, Any]) -> str:
     """All that the service says about a request, and a review of its manifest: the answers and the log's lines."""
-    options = AdmissionOptions(deny=True, set_env="always", fail="closed")
-    settings = JobSettings(None, 10_000, 10_000, 64 << 20, 5, options, is_logged=True, logs_dry_runs=True)
     asked: list[tuple[JobKind, Any]] = [(JobKind.DECISION, document), (JobKind.DECISION, {**document, "explain": True})]
     reviewed = document.get("manifest")
     if isinstance(reviewed, dict) and reviewed.get("kind") == "Pod":
@@ -176,6 +175,13 @@ def answers(document: dict[str, Any]) -> str:
         request = {"uid": "u", "kind": kind, "operation": "CREATE", "object": reviewed}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         asked.append((JobKind.VALIDATE, review))
+    return said(asked)
+
+
+def said(asked: list[tuple[JobKind, Any]]) -> str:
+    """The answers of jobs and the log's lines about them."""
+    options = AdmissionOptions(deny=True, set_env="always", fail="closed")
+    settings = JobSettings(None, 10_000, 10_000, 64 << 20, 5, options, is_logged=True, logs_dry_runs=True)
     said: list[bytes] = []
     for job, body in asked:
         text = json.dumps(body).encode()
@@ -184,6 +190,13 @@ def answers(document: dict[str, Any]) -> str:
         )
         said += [found.body, *found.lines]
     return b"\n".join(said).decode()
+
+
+def update(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The review of a change of an object."""
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    request = {"uid": "u", "kind": kind, "operation": "UPDATE", "object": after, "oldObject": before}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
 TOKENS: Final = st.text(LETTERS, min_size=8, max_size=10)
@@ -205,3 +218,27 @@ def test_no_answer_and_no_log_has_a_secret(asked: tuple[list[str], dict[str, Any
     parts, document = asked
     said = answers(document)
     assert [part for part in parts if part in said] == []
+
+
+SECRET: Final = "Zq8JbhpkJG4r"
+ENV: Final = [{"name": "API_KEY", "value": SECRET}]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pod(args=["--model", MODEL, "--worker-cls", SECRET]),
+        pod(args=["--model", SECRET]),
+        pod(args=["--model", MODEL, f"--{SECRET}"]),
+        pod(args={"a": SECRET}),
+        pod(command=["sh", "-c", f"x {SECRET} | vllm serve {MODEL} --{SECRET}"]),
+        annotated("runner-policy/vllm-version", SECRET, args=["--model", MODEL]),
+        annotated("runner-policy/model-configs", f"{SECRET}: 1", args=["--model", MODEL]),
+    ],
+)
+def test_a_secret_of_the_object_before_a_change_is_not_shown(after: dict[str, Any]) -> None:
+    shown = said(
+        [(job, update(pod(args=["--model", MODEL], env=ENV), after)) for job in (JobKind.VALIDATE, JobKind.MUTATE)]
+    )
+    assert "--worker-cls" not in str(after) or "worker" in shown
+    assert SECRET not in shown

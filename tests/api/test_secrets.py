@@ -908,6 +908,19 @@ def stating_elsewhere() -> Iterator[object]:
     for mark in ("'", "\\", ";", "&", "|"):
         command = f"--model {NAME} --worker-cls ${{API_KEY:-a{mark}{SECRET}}}"
         yield {"services": {"vllm": {"image": IMAGE, "command": command}}}
+    repeating = ["--model", NAME, "--worker-cls", SECRET]
+    before = pod(args=["--model", NAME], env=[{"name": "API_KEY", "value": SECRET}])
+    for name in ("kubectl.kubernetes.io/last-applied-configuration", "example.com/template"):
+        annotated = pod(args=repeating)
+        annotated["metadata"]["annotations"][name] = f"{json.dumps(before)}\n"
+        yield annotated
+    url = f"https://bob:{SECRET}@h/x"
+    hook = {"postStart": {"exec": {"command": ["curl", url]}}}
+    for container in ({"env": [{"name": "PIP_INDEX_URL", "value": url}]}, {"lifecycle": hook}, {"workingDir": url}):
+        yield pod(args=repeating, **container)
+    script = f"pip install -i {url} x; vllm serve {NAME} --worker-cls {SECRET}"
+    yield pod(command=["sh", "-c", script])
+    yield pod(args=repeating, env=[{"name": "A", "value": json.dumps({"url": url})}])
     named = pod(args=["--model", NAME])
     named["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps({"api_key": SECRET})
     yield named

@@ -6,6 +6,7 @@ parameters, annotations and what a text assigns are those of users.
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,10 +80,20 @@ def secrets_of(document: Any) -> Iterator[str]:
                     if type(item) is str:
                         yield from _decoded(item)
                 if type(item) is str:
-                    if item not in HARMLESS and key != APPLIED and not is_harmless(item):
+                    if key == APPLIED:
+                        found.append((_applied(item), False))
+                    elif item not in HARMLESS and not is_harmless(item):
                         yield from secrets_of_text(item)
                 elif item:
                     found.append((item, key in VARIABLES))
+
+
+def _applied(text: str) -> Any:
+    """The object in the annotation; None if it has the annotation too, as kubectl never writes, or is none."""
+    try:
+        return None if APPLIED in text else json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_value(field: str, value: Any) -> bool:
