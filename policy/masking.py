@@ -70,9 +70,10 @@ SEPARATOR: Final = re.compile(rf"""{QUOTE}(?:[\s:=,|>\u200b\u2060\ufeff]|(?<=\\)
 """What may follow a secret's name; the characters without width are not matched by ``\\s``, and blanks are escaped."""
 DECLARATION: Final = re.compile(
     r"(?:\A|[\s;&|`({\"'])(?:printf\s{1,8}-\w{0,8}v\s{0,8}|(?:export|readonly|declare|typeset|local|setenv|set)\s{1,8}"
-    r"(?:-[\w-]{0,8}\s{1,8}){0,4})[\"']?\Z"
+    r"(?:-[\w-]{0,8}\s{1,8}){0,4}|(?:login|machine)\s{1,8}\S{1,40}\s{1,8})[\"']?\Z"
 )
-"""Matches a shell's command before the name of a variable, so that a word after the name may be its value."""
+"""Matches a shell's command before the name of a variable, or a field of netrc before it: a word after it may be its
+value."""
 MAX_DECLARATION: Final = 64
 NAME_FIELD: Final = re.compile(r"""\b(?:name|key)["'\\]{0,8}\s{0,8}[:=]\s{0,8}["'\\]{0,8}([\w.-]++)""", re.IGNORECASE)
 """Matches the name of a variable in a field, as in `{"name": "HF_TOKEN"}`."""
@@ -122,7 +123,7 @@ def _takes_next(name: str) -> bool:
     return "-" in name or "_" in name or name.lower() in HEADERS
 
 
-def _is_declared(text: str, at: int) -> bool:
+def is_declared(text: str, at: int) -> bool:
     """Whether the name at a position is the variable of a shell's command that may set it."""
     return DECLARATION.search(text, max(0, at - MAX_DECLARATION), at) is not None
 
@@ -244,7 +245,7 @@ def _rest(plain: str) -> int:
         flag, dot, key = name.partition(".")
         if dot and key and name.startswith("-") and is_secret(flag):  # the secret may be the key after the flag
             return found.start() + len(flag) + 1
-        takes_next = found.start() == 0 or _takes_next(name) or _is_declared(plain, found.start())
+        takes_next = found.start() == 0 or _takes_next(name) or is_declared(plain, found.start())
         follows = (SEPARATOR if takes_next else ASSIGNMENT).match(plain, found.end())
         if follows is not None and follows.end() < len(plain):
             return min(end, follows.end())

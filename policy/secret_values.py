@@ -21,10 +21,12 @@ from policy.masking import (
     MIN_VALUE,
     NAME,
     HiddenName,
+    is_declared,
     is_plain,
     masked_message,
     may_have_name,
     secret_parts,
+    unescaped,
     users_of,
 )
 from policy.secret_names import is_secret
@@ -56,6 +58,10 @@ OPERAND: Final = re.compile(r"\$\{\w{1,256}:?[-=+]")
 TEXT: Final = frozenset({str})
 NAME_FIELDS: Final = ("name", "key")
 """The fields that name a variable whose value is beside them."""
+MAX_PAIR: Final = 6
+"""How many fields an object has at most that names a variable in any other one."""
+MAX_NAME: Final = 64
+"""The length of the longest name in such a field."""
 QUOTES: Final = dict.fromkeys(map(ord, "'\"\\"))
 """Removes what quotes other characters."""
 SEPARATORS: Final = frozenset(" '\"\\`&;|<>(){}[]*?$,=%")
@@ -90,6 +96,8 @@ def _beginnings(values: Iterable[str]) -> Iterator[tuple[str, bool]]:
 def _readings(value: str) -> Iterator[str]:
     """A value, as messages escape it, and with its own escapes and expansions replaced by separators."""
     yield value
+    if "%" in value or "\\" in value or not value.isascii():
+        yield unescaped(value)[1]
     if DEFAULT.search(value) is not None:
         yield DEFAULT.sub(" ", value)
     if not value.isprintable():
@@ -181,8 +189,13 @@ class SecretValues:
         """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
         text = masked_message(text) if self._others is None else self._others.hidden(text)
         if self._short.all:
-            text = _without(text, text, self._short)
-        return _without(text, _reduced(text), self._parts) if self._parts.all else text
+            text = _without(text, text, range(len(text) + 1), text, self._short)
+        if self._parts.all:
+            text = _without(text, text, range(len(text) + 1), _reduced(text), self._parts)
+            if "%" in text or "\\" in text or not text.isascii():
+                _, plain, at = unescaped(text)
+                text = _without(text, plain, at, _reduced(plain), self._parts)
+        return text
 
     def named(self, name: str) -> str:
         """The same name, as a `HiddenName` if it contains one of these values or a secret of a known form."""
@@ -191,26 +204,30 @@ class SecretValues:
         return name if shown == before else HiddenName(name, shown)
 
 
-def _without(text: str, searched: str, beginnings: Beginnings) -> str:
-    """A message without what begins as one of ``beginnings`` in what is ``searched``: the text, or it reduced."""
+def _without(text: str, plain: str, at: Sequence[int], searched: str, beginnings: Beginnings) -> str:
+    """A message without what begins as one of ``beginnings`` in what is ``searched``: ``plain``, or it reduced.
+
+    ``plain`` is the text, or the text without its escapes; ``at`` says where its characters are in the text.
+    """
     kept: list[str] = []
     positions: Sequence[int] = ()
-    at = last = 0
-    while at <= len(searched) - MIN_VALUE:
-        if not (length := beginnings.at(searched, at)):
-            at += 1
+    found = last = 0
+    while found <= len(searched) - MIN_VALUE:
+        if not (length := beginnings.at(searched, found)):
+            found += 1
             continue
         if not positions:
-            positions = range(len(text)) if searched == text else _positions(text)
-        start, end = positions[at], positions[at + length - 1] + 1
-        if start < last or not (beginnings.all.get(searched[at : at + length], True) or _is_whole(text[start:end])):
-            at += 1
+            positions = range(len(plain)) if searched == plain else _positions(plain)
+        start, end = positions[found], positions[found + length - 1] + 1
+        is_cut = beginnings.all.get(searched[found : found + length], True)
+        if at[start] < last or not (is_cut or _is_whole(plain[start:end])):
+            found += 1
             continue
-        kept += (text[last:start], HIDDEN)
-        last = text.find("`", end)
+        kept += (text[last : at[start]], HIDDEN)
+        last = text.find("`", at[end])
         if last < 0:
             return "".join(kept)
-        at = bisect_left(positions, last)
+        found = bisect_left(positions, bisect_left(at, last))
     return "".join([*kept, text[last:]])
 
 
@@ -329,7 +346,7 @@ def is_script(text: str) -> bool:
 
 def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> bool:
     """Whether what follows the name of a secret in a script or in YAML is its value, and no word of a sentence."""
-    if "=" in separator:
+    if "=" in separator or is_declared(text, name.start()):
         return True
     is_field = ":" in separator and FIELD.search(text, max(0, name.start() - MAX_INDENT), name.start()) is not None
     return is_field or ((":" in separator or name.group().startswith("-")) and any(map(str.isdigit, value)))
@@ -354,8 +371,15 @@ def secrets_of_names(document: Any) -> Iterator[str]:
             if is_hidden or not TEXT.issuperset(map(type, value)):
                 found += [(item, is_hidden) for item in value if is_hidden or type(item) is not str]
         elif type(value) is dict:
-            is_value = any(isinstance(name := value.get(field), str) and is_secret(name) for field in NAME_FIELDS)
+            names = {key for key, item in value.items() if _names_others(key, item, len(value))}
             found += [
-                (item, is_hidden or is_secret(key) or (is_value and key not in NAME_FIELDS))
+                (item, is_hidden or is_secret(key) or (bool(names) and key not in names and key not in NAME_FIELDS))
                 for key, item in value.items()
             ]
+
+
+def _names_others(field: str, value: Any, size: int) -> bool:
+    """Whether a field of an object has the name of a secret, which the other fields then hold."""
+    if type(value) is not str or len(value) > MAX_NAME or NAME.fullmatch(value) is None or not is_secret(value):
+        return False
+    return field in NAME_FIELDS or (size <= MAX_PAIR and not is_secret(field))

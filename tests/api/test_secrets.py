@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from base64 import b64encode
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import pytest
 from deployments import TODAY
@@ -990,6 +992,56 @@ CHANGING: Final = (
     *('env -S "vllm serve MODEL --dtype VALUE"', f"vllm serve MODEL --chat-template {'x' * 70}VALUE"),
 )
 """Ways to use such a value; Kubernetes replaces `$(API_KEY)` in them before the shell reads them."""
+
+
+ENCODED: Final = "Zq8J/bhpk+JG4r=Wv47:trxK"
+"""A secret with characters that addresses encode, of which each part is too short to be one."""
+
+
+@pytest.mark.parametrize(
+    ("stated", "repeated"),
+    [
+        (ENCODED, quote(ENCODED, safe="")),
+        (ENCODED, quote(ENCODED)),
+        (ENCODED, re.sub("%..", lambda found: found.group().lower(), quote(ENCODED, safe=""))),
+        (ENCODED, quote(quote(ENCODED, safe=""), safe="")),
+        (ENCODED, ENCODED.replace("/", "\\u002f").replace("+", "\\x2b")),
+        (ENCODED, "".join(f"%{ord(each):02x}" for each in ENCODED)),
+        (quote(ENCODED, safe=""), ENCODED),
+        (ENCODED.replace("/", "\\u002f"), ENCODED),
+        (ENCODED, "".join(chr(ord(each) + 0xFEE0) for each in ENCODED)),
+        ("".join(chr(ord(each) + 0xFEE0) for each in ENCODED), ENCODED),
+    ],
+)
+def test_no_secret_is_shown_in_another_encoding(policy: Policy, stated: str, repeated: str) -> None:
+    document = deployment(["serve", NAME, "--worker-cls", repeated, f"--{repeated}"], env={"API_KEY": stated})
+    address = deployment(["serve", NAME, "--worker-cls", ENCODED], env={"A": f"https://bob:{quote(ENCODED)}@h"})
+    for each in (document, address):
+        shown = "".join(answers(policy, each, explain=True))
+        assert [part for part in (ENCODED[:4], "ZqJ", repeated[:6], repeated[-6:]) if part in shown] == []
+
+
+NAMED: Final = (
+    *(f'{{"value":"{SECRET}","header":"Authorization"}}', f'{{"id":"api_key","value":"{SECRET}"}}'),
+    *(f'{{"val":"{SECRET}","var":"HF_TOKEN"}}', f'{{"string_value":"{SECRET}","field":"password","type":"string"}}'),
+    *(f'{{"a":[{{"x":"{SECRET}","y":"client_secret"}}]}}', f'{{"option":"--api-key","values":["{SECRET}"]}}'),
+    *(f"machine h login bob password {SECRET}", f"machine h\n  login bob\n  password {SECRET}"),
+    *(f"default login bob password {SECRET}", f"machine h password {SECRET} login bob"),
+)
+"""Texts that give a secret to a name in another way than by one sign between both."""
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_a_secret_beside_any_name_of_one_is_not_shown(policy: Policy, text: str) -> None:
+    documents = [
+        deployment(["serve", NAME, "--worker-cls", text]),
+        deployment(["serve", NAME, "--worker-cls", SECRET], env={"A": text}),
+        manifest(pod(args=["--model", NAME, "--worker-cls", SECRET], env=[{"name": "A", "value": text}])),
+    ]
+    if not text.startswith("{"):  # in the middle of a script, JSON is not read as such
+        script = f"cat > x <<E\n{text}\nE\nvllm serve {NAME} --worker-cls {SECRET}"
+        documents.append(manifest(pod(command=["sh", "-c", script])))
+    assert [each for each in documents if has_secret("".join(answers(policy, each, explain=True)))] == []
 
 
 @pytest.mark.parametrize("way", slow_except((*CHANGING[:2], *CHANGING[6:8]), CHANGING))
