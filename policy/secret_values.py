@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.escaping import escape_line
 from policy.masking import (
+    ELEMENT_END,
     EXPANSION,
+    HEADERS,
     HIDDEN,
     MIN_VALUE,
     NAME,
@@ -43,16 +45,20 @@ MAX_LINE: Final = 1024
 SCRIPT: Final = re.compile(r"[\n;&|]|\s-{1,2}[A-Za-z]|\s\w{1,64}=")
 """Matches what shows that a text has more than one value: a shell's or YAML's."""
 VALUE: Final = re.compile(
-    r"""((?:["'\\]{0,4}\s{0,8}(?:[:=]|\+=)|(?:["',\\]{0,4}\s{1,8}){1,2})\s{0,8}(?:(?:[|>][+-]?|[&!][^\s]{1,64}|-)\s{1,64})?)"""
+    rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END}|(?:["',\\]{{0,4}}\s{{1,8}}){{1,2}})\s{{0,8}}"""
+    r"""(?:(?:[|>][+-]?|[&!][^\s]{1,64}|-)\s{1,64})?)((?:Basic|Bearer|Negotiate|Token)\s{1,8})?"""
     r"""(?:'([^']{6,256})|"([^"$]{6,256})|([^\s;&|'"$`]{6,256}))"""
 )
-"""What follows a secret's name in a script: a separator and the beginning of its value, unless that is a variable."""
+"""What follows a secret's name in a script: a separator, the scheme of a header, and the beginning of its value,
+unless that is a variable."""
 FIELD: Final = re.compile(r"""(?:\A|\n)[\s?"'-]{0,64}+\Z""")
 """Matches what precedes the name of a field in YAML."""
 MAX_INDENT: Final = 64
 BRACKET: Final = re.compile(r"[\[{]")
 DEFAULT: Final = re.compile(r"\$\{\w{1,256}:?[-=+?]")
 """Matches what precedes the default of a variable."""
+OPERATORS: Final = "-=+?"
+"""What stands before it, after a colon."""
 OPERAND: Final = re.compile(r"\$\{\w{1,256}:?[-=+]")
 """Matches what precedes a value of a variable in its reference, and no message."""
 TEXT: Final = frozenset({str})
@@ -330,12 +336,12 @@ def _secrets_of_text(text: str) -> Iterator[str]:
     yield from users_of(text)
     for default in EXPANSION.finditer(text):
         if is_secret(default[1]):
-            yield text[default.end() : default.end() + MAX_TEXT].partition("}")[0]
+            yield text[default.end() : default.end() + MAX_TEXT].partition("}")[0].lstrip(OPERATORS)
     for name in NAME.finditer(text):
         follows = VALUE.match(text, name.end()) if is_secret(name.group()) else None
         if follows is not None:
-            value = next(filter(None, follows.groups()[1:]))
-            if _is_value(text, name, follows[1], value):
+            value = next(filter(None, follows.groups()[2:]))
+            if follows[2] or _is_value(text, name, follows[1], value):
                 yield value
 
 
@@ -349,7 +355,8 @@ def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> boo
     if "=" in separator or is_declared(text, name.start()):
         return True
     is_field = ":" in separator and FIELD.search(text, max(0, name.start() - MAX_INDENT), name.start()) is not None
-    return is_field or ((":" in separator or name.group().startswith("-")) and any(map(str.isdigit, value)))
+    is_name = ":" in separator or name.group().startswith("-") or name.group().lower() in HEADERS
+    return is_field or (is_name and (any(map(str.isdigit, value)) or any(map(str.isupper, value[1:]))))
 
 
 def _stated(value: str) -> Iterator[str]:

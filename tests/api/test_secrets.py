@@ -13,11 +13,13 @@ from urllib.parse import quote
 import pytest
 from deployments import TODAY
 from representatives import slow_except
+from tables import table
 
 from policy.decision.decision import encode
 from policy.errors import RequestInvalid
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.flags import Flags, flags
+from policy.intake.manifests.document_secrets import secrets_of
 from policy.intake.model.tables import releases
 from policy.intake.result import require_known_values
 from policy.masking import LONG_TOKENS, SHORT_TOKENS, masked, masked_message
@@ -25,7 +27,7 @@ from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
-from policy.secret_values import SecretValues
+from policy.secret_values import SecretValues, secrets_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -1019,6 +1021,75 @@ def test_no_secret_is_shown_in_another_encoding(policy: Policy, stated: str, rep
     for each in (document, address):
         shown = "".join(answers(policy, each, explain=True))
         assert [part for part in (ENCODED[:4], "ZqJ", repeated[:6], repeated[-6:]) if part in shown] == []
+
+
+V: Final = "ZqJbhpkJGxr"
+"""A secret without a digit."""
+STATED: Final[dict[str, bool]] = {
+    **dict.fromkeys(
+        [
+            *(
+                f"API_KEY={V}",
+                f"API_KEY += {V}",
+                f"token: {V}",
+                f"token {V}",
+                f"password,{V}",
+                f"<password>{V}</password>",
+            ),
+            *(f"--api-key {V}", f"--my-token={V}", f"Bearer {V}", f"Authorization: Bearer {V}", f"'token' '{V}'"),
+            *(f"https://bob:{V}@h/x", f"https://{V}@h/x", f"bob:{V}@h", f"https://h/x?a=1&sig={V}", f"%74oken%3D{V}"),
+            *(f"API_TOKENS={V}", f"EOS_TOKEN={V}", f"token={V} and more", f"token=${{X:-{V}}}", f"token={V[:6]}"),
+            *(f"x; API_KEY={V}; y", f"x; API_KEY='{V}'; y", f"x; CFG[token]={V}; y", f"x; ${{HF_TOKEN:-{V}}}; y"),
+            *(f"x; --api-key {V}; y", f"x; --api-key={V}; y", f"x; export TOKEN {V}; y", f"x; token: {V}; y"),
+            *(f"x; curl -H 'Authorization: Basic {V}'; y", f"x; curl -H 'X-Api-Key: {V}'; y", f"x\n  - token: {V}\ny"),
+            *(
+                f"x; curl https://bob:{V}@h; y",
+                f"x; curl 'h?token={V}'; y",
+                f"token:\n  {V}\nx: 1",
+                f"x\ntoken: |\n  {V}",
+            ),
+            *(f'{{"token": "{V}"}}', f'x {{"a": {{"token": ["{V}"]}}}}', f'["--token", "{V}"]', f"{{'token': '{V}'}}"),
+            *(
+                f'{{"key": "token", "x": "{V}", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
+                f'{{"x": "{V}", "y": "HF_TOKEN"}}',
+            ),
+        ],
+        True,
+    ),
+    **dict.fromkeys(
+        [
+            *(f"TOKENS={V}", f"MAX_TOKENS={V}", f"toKen={V}", f"eos_token={V}", f"token;{V}", f"token={V[:5]}"),
+            *(f"https://h/{V}@x", f"https://h/token/{V}", f"x; token {V}; y", f"x; token,{V}; y", f"token=${V}"),
+            f'{{"x": "{V}", "y": "HF_TOKEN", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
+            *(f"x; --api-key {V.lower()}; y", f"hf_{V}"),
+        ],
+        False,
+    ),
+}
+"""Texts of users, each with whether it states that `V` is a secret; docs/security.md says why."""
+
+
+@table(("text", "is_stated"), STATED.items(), ids=str)
+def test_a_text_states_a_secret_as_it_is_documented(text: str, *, is_stated: bool) -> None:
+    value = V if V in text else V.lower() if V.lower() in text else V[:6] if V[:6] in text else V[:5]
+    for values in (SecretValues(secrets_of_text(text)), SecretValues(secrets_of({"env": {"A": text}}))):
+        assert (values.hidden(f"no `{value}` here") != f"no `{value}` here") is is_stated
+
+
+@pytest.mark.parametrize(
+    ("repeated", "is_hidden"),
+    [
+        *((each, True) for each in ("Zq8J+bhpk:JG4r", "aZq8J+bhpk:JG4r", "Zq8J+bhpk:JG4r.x", "Zq'8J'+bhpk:JG4r")),
+        *((each, True) for each in ("Zq8J+bhpk:JG", "Zq8J%2bbhpk%3AJG4r", "Zq8J\\u002bbhpk:JG4r")),
+        *(
+            (each, False)
+            for each in ("Zq8J+bhpk", "bhpk:JG4r", "zq8j+bhpk:jg4r", "WnE4SitiaHBrOkpHNHI=", "Zq8J.bhpk:JG4r")
+        ),
+    ],
+)
+def test_a_secret_is_hidden_in_the_forms_that_are_documented(repeated: str, *, is_hidden: bool) -> None:
+    shown = SecretValues(["Zq8J+bhpk:JG4r"]).hidden(f"no `{repeated}` here")
+    assert (shown != f"no `{repeated}` here") is is_hidden
 
 
 NAMED: Final = (
