@@ -1092,6 +1092,13 @@ def test_a_secret_is_hidden_in_the_forms_that_are_documented(repeated: str, *, i
     assert (shown != f"no `{repeated}` here") is is_hidden
 
 
+def test_a_number_that_a_command_makes_of_a_secret_is_a_fact_as_it_is(policy: Policy) -> None:
+    """Rules compare it: a decision with another one would be wrong."""
+    document = deployment(["serve", NAME, "--data-parallel-size", "$(API_KEY)"], env={"API_KEY": "1234567"})
+    (shown,) = answers(policy, document, explain=True)
+    assert "1234567" in shown
+
+
 NAMED: Final = (
     *(f'{{"value":"{SECRET}","header":"Authorization"}}', f'{{"id":"api_key","value":"{SECRET}"}}'),
     *(f'{{"val":"{SECRET}","var":"HF_TOKEN"}}', f'{{"string_value":"{SECRET}","field":"password","type":"string"}}'),
