@@ -157,7 +157,8 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     try:
         return _read_request_or_manifest(document, releases, pointer)
     except RequestInvalid as error:
-        error.hide(SecretValues(secrets_of(document)))
+        if type(document) is not dict or "facts" not in document:  # facts state no secrets
+            error.hide(SecretValues(secrets_of(document)))
         raise
 
 
