@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command import expansion, launcher
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
+from policy.intake.command.paths import ANYWHERE
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, server_names, starts_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Unknown
@@ -20,7 +21,7 @@ from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
 from policy.intake.manifests.mounts import Mounts
-from policy.intake.manifests.placed_programs import may_start
+from policy.intake.manifests.placed_programs import are_mounted, may_start
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
 from policy.intake.manifests.stated_variables import StatedVariables
 from policy.intake.manifests.working_folder import working_folder
@@ -63,8 +64,8 @@ OTHER_ENTRY_POINT: Final = (
 )
 OTHER_SERVER: Final = "the script has another server with different arguments or variables, which should not run: {}"
 PLACED: Final = (
-    "a hook or another container may put a program in the place of one that the command runs, and they name vLLM's "
-    "server, which it may start then; start the server as the command of a container"
+    "a hook, a mount or another container may put a program in the place of one that the command runs, and they name "
+    "vLLM's server, which it may start then; start the server as the command of a container"
 )
 EVALUATING_ENTRY_POINT: Final = (
     "a variable has a command of vLLM's server, and the image's entry point, which is not known, may run it; write "
@@ -119,6 +120,7 @@ class EngineDraft:
         self._placings: set[Placing] = set()
         self._own_placing: Placing | None = None
         self._hooks_read = 0
+        self._programs_mounted: tuple[Mounts, bool] | None = None
         self.notes: dict[str, None] = {}
         self.doubts: list[str] = []
         """Why vLLM may get other words or variables."""
@@ -250,11 +252,19 @@ class EngineDraft:
         own = server_names([*words, *filter(None, self.env.values())])
         if self.has_vllms_image():
             own = (True, own[1]) if own[1] else own
+        if all(own) and self._are_programs_mounted():
+            return True
         others = self._placings_beside(with_own=words is not self.words and self.has_command)
         return any(
             may_start(own, placing, is_read=found is None)
             for placing in chain(others, (each.placing for each in self.placers()))
         )
+
+    def _are_programs_mounted(self) -> bool:
+        """Whether a mount may have other programs by the names of known ones; the same mounts are read once."""
+        if self._programs_mounted is None or self._programs_mounted[0] is not self.mounts:
+            self._programs_mounted = (self.mounts, are_mounted(self.mounts.filled(ANYWHERE)))
+        return self._programs_mounted[1]
 
     def _placings_beside(self, *, with_own: bool) -> Iterator[Placing]:
         """What the hooks so far, and the own command, do to programs; each is read once, and the same counts once."""

@@ -1,6 +1,7 @@
 """Programs that another command of a pod may put where a command finds them: as links, as copies or as scripts.
 
-A hook may do so in its container, and another container in a volume that both mount. A command that starts no server as
+A hook may do so in its container, another container in a volume that both mount, and any volume has them where it is
+mounted over the system's. A command that starts no server as
 it is read may start one then, if both together name vLLM's server. Not here: what such commands do to the files of an
 engine that is seen (`earlier_scripts`, `empty_volumes`).
 """
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.intake.command.hidden_starts import KNOWN_BY_NAME, SYSTEM_FOLDERS
 from policy.intake.command.launcher import Placing, placing_of
+from policy.intake.manifests.mounts import absolute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LISTS: Final = ("initContainers", "containers")
 MAX_PLACERS: Final = 2
@@ -54,6 +57,17 @@ def placed_programs(pod: Any) -> PlacedPrograms:
             if sum(each.placing == placing for each in placers) < MAX_PLACERS:
                 placers.append(Placer(container.get("name"), placing))
     return PlacedPrograms(found)
+
+
+def are_mounted(paths: Iterable[str]) -> bool:
+    """Whether a mount may have another program by the name of a known one where a shell looks for it."""
+    folders = [*map(absolute, SYSTEM_FOLDERS)]
+    for path in paths:
+        above, _, name = path.rpartition("/")
+        is_folder = any(f"{folder}/".startswith(f"{path.rstrip('/')}/") for folder in folders)
+        if is_folder or (above in folders and name in KNOWN_BY_NAME):
+            return True
+    return False
 
 
 def may_start(own: tuple[bool, bool], placing: Placing, *, is_read: bool) -> bool:

@@ -168,9 +168,6 @@ def read_container(
     read_env_from(container.get("envFrom"), draft)
     draft.env.update({name: None for name in replaced if name in draft.env})
     read_env(container.get("env"), draft, replaced)
-    if pod is not None:
-        draft.placers = lambda: _placers(container, pod)
-    read_hooks(container, draft, added=added, replaced=replaced)
     volume_mounts = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
     devices = mount_paths(container.get("volumeDevices").value, "devicePath")
@@ -182,6 +179,9 @@ def read_container(
         *([log] if isinstance(log, str) else []),
     ]
     draft.mounts = Mounts(paths, *_empty_mounts(container, pod))
+    if pod is not None:
+        draft.placers = lambda: _placers(container, pod)
+    read_hooks(container, draft, added=added, replaced=replaced)
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)

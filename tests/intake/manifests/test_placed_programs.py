@@ -139,3 +139,33 @@ def test_many_containers_that_put_programs_hide_none_that_names_the_server() -> 
     values = [{"name": "P", "value": "/usr/bin/vllm"}]
     named = runs('ln -s "$P" /x/sleep', "c", env=values, **MOUNTED)
     assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=[*placers, named])) == [PLACED]
+
+
+@table(
+    ("path", "is_replaced"),
+    [
+        ("/bin/cat", True),
+        ("/usr/local/sbin/cat", True),
+        ("/usr/local/bin", True),
+        ("/bin", True),
+        ("/usr/local", True),
+        ("/usr/bin/other", False),
+        ("/x/cat", False),
+        ("/usr/share", False),
+    ],
+)
+@pytest.mark.parametrize("image", [OWN, VLLM])
+def test_a_mount_may_have_another_program_of_a_name(image: str, path: str, *, is_replaced: bool) -> None:
+    mounted: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": path}]}
+    documents = [
+        pod(runs(TEXT, image=image, **mounted)),
+        pod({**SLEEPS, "image": image, **mounted, **hook("livenessProbe", TEXT)}),
+        pod({**SLEEPS, "image": OWN}, init=[runs(TEXT, "b", image, **mounted)]),
+    ]
+    for document in documents:
+        assert problems(document) == []  # an empty volume
+        document["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+        assert bool(problems(document)) is is_replaced
+    harmless = pod(runs("cat /x; sleep infinity", image=image, **mounted))
+    harmless["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    assert problems(harmless) == []
