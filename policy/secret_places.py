@@ -1,7 +1,7 @@
 """Where in a text a secret stands: behind the name of one, in an address, or as a token of a known form.
 
 For texts with parts that mean something to a program and may be parts of a secret too, such as `$NAME` in a password.
-Not here: what these secrets are (`secret_values`), and how a text is shown without them (`masking`).
+Not here: what these secrets are (`stated_secrets`), and how a text is shown without them (`masking`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policy.masking import (
     user_places,
 )
 from policy.secret_names import is_secret
-from policy.secret_values import is_script
+from policy.stated_secrets import is_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ from policy.edits.nodes import LITERAL, WHOLE, subtree
 from policy.errors import RulesInvalid
 from policy.intake.manifests.document_secrets import secrets_of
 from policy.masking import HIDDEN, masked
-from policy.secret_values import SecretValues, secrets_of_text
+from policy.secret_values import SecretValues
+from policy.stated_secrets import secrets_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

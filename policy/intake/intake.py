@@ -63,7 +63,8 @@ from policy.intake.variables import refused_variables, variable_warnings
 from policy.masking import masked_message
 from policy.messages import quoted
 from policy.rules.releases import series
-from policy.secret_values import NO_SECRETS, secret_values, secrets_of_text, secrets_of_words, stated_secrets
+from policy.secret_values import NO_SECRETS
+from policy.stated_secrets import secret_values, secrets_of_text, secrets_of_words, stated_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

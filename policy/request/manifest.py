@@ -23,7 +23,8 @@ from policy.problems import REMEDIES
 from policy.request.platform import environment_of
 from policy.request.request import UNKNOWN_RELEASE
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease
-from policy.secret_values import SecretValues, secret_values
+from policy.secret_values import SecretValues
+from policy.stated_secrets import secret_values
 
 if TYPE_CHECKING:
     from policy.errors import Remedies

@@ -28,7 +28,8 @@ from policy.rules.request_rule import Verdict
 from policy.sampling.fields import FIRST, is_checked
 from policy.sampling.parameters import read_parameters
 from policy.sampling.request_facts import request_facts, request_row
-from policy.secret_values import NO_SECRETS, SecretValues, secrets_of_names
+from policy.secret_values import NO_SECRETS, SecretValues
+from policy.stated_secrets import secrets_of_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

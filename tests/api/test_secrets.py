@@ -27,7 +27,8 @@ from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
-from policy.secret_values import SecretValues, secrets_of_text
+from policy.secret_values import SecretValues
+from policy.stated_secrets import secrets_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -37,7 +37,7 @@ from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import CommandLine
 from policy.masking import shown_command
 from policy.messages import quoted
-from policy.secret_values import secret_values
+from policy.stated_secrets import secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

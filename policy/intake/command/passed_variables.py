@@ -17,7 +17,7 @@ from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand
 from policy.masking import shown_command
 from policy.messages import quoted
-from policy.secret_values import secret_values
+from policy.stated_secrets import secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

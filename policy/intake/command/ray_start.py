@@ -18,7 +18,7 @@ from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001 
 from policy.intake.command.script_context import RayJob, ScriptContext
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command_line import Installation  # noqa: TC001  # as above
-from policy.secret_values import secret_values
+from policy.stated_secrets import secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.secret_names import is_secret
-from policy.secret_values import (
+from policy.stated_secrets import (
     HARMLESS,
     TEXT,
     are_harmless,

@@ -15,7 +15,7 @@ from policy.intake.command.launcher import find_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, only_shows_help
 from policy.intake.command_line import Container
 from policy.intake.manifests.probe_variables import expand_static, static_values
-from policy.secret_values import stated_secrets
+from policy.stated_secrets import stated_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -27,7 +27,7 @@ from policy.intake.manifests.containerrun import add_words, passed_names, read_c
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.reading import ManifestNode
 from policy.intake.manifests.script_header import BASH, ScriptHeader, header_of
-from policy.secret_values import stated_secrets
+from policy.stated_secrets import stated_secrets
 
 SHAPE: Final = "a shell script (`script` alone)"
 ARGUMENTS: Final = Unknown("$@", is_several=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from policy.secret_names import is_secret
-from policy.secret_values import stated_secrets
+from policy.stated_secrets import stated_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,199 @@
+"""The values that a user's texts, commands and documents state for the names of secrets.
+
+Not here: how they are hidden where they are repeated (`secret_values`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import chain, filterfalse
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.masking import (
+    ELEMENT_END,
+    EXPANSION,
+    HEADERS,
+    MIN_VALUE,
+    NAME,
+    is_declared,
+    is_plain,
+    may_have_name,
+    secret_parts,
+    users_of,
+)
+from policy.secret_names import is_secret
+from policy.secret_values import EXPANDED, NO_SECRETS, SecretValues
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+MAX_TEXT: Final = 256
+"""How many characters of a value are searched for."""
+MAX_LINE: Final = 1024
+"""The length of the longest text that may be one value, and no script."""
+SCRIPT: Final = re.compile(r"[\n;&|]|\s-{1,2}[A-Za-z]|\s\w{1,64}=")
+"""Matches what shows that a text has more than one value: a shell's or YAML's."""
+VALUE: Final = re.compile(
+    rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END}|(?:["',\\]{{0,4}}\s{{1,8}}){{1,2}})\s{{0,8}}"""
+    r"""(?:(?:[|>][+-]?|[&!][^\s]{1,64}|-)\s{1,64})?)((?:Basic|Bearer|Negotiate|Token)\s{1,8})?"""
+    r"""(?:'([^']{6,256})|"([^"$]{6,256})|([^\s;&|'"$`]{6,256}))"""
+)
+"""What follows a secret's name in a script: a separator, the scheme of a header, and the beginning of its value,
+unless that is a variable."""
+FIELD: Final = re.compile(r"""(?:\A|\n)[\s?"'-]{0,64}+\Z""")
+"""Matches what precedes the name of a field in YAML."""
+MAX_INDENT: Final = 64
+BRACKET: Final = re.compile(r"[\[{]")
+OPERATORS: Final = "-=+?"
+"""What stands before it, after a colon."""
+OPERAND: Final = re.compile(r"\$\{\w{1,256}:?[-=+]")
+"""Matches what precedes a value of a variable in its reference, and no message."""
+TEXT: Final = frozenset({str})
+NAME_FIELDS: Final = ("name", "key")
+"""The fields that name a variable whose value is beside them."""
+MAX_PAIR: Final = 6
+"""How many fields an object has at most that names a variable in any other one."""
+MAX_NAME: Final = 64
+"""The length of the longest name in such a field."""
+HARMLESS: Final[set[str]] = set()
+"""Words in which no secret was found."""
+MAX_HARMLESS: Final = 2048
+MAX_HARMLESS_WORD: Final = 2048
+"""The length of the longest of them: many containers may have the same script."""
+
+
+def secret_values(
+    variables: Mapping[str, str | None],
+    words: Sequence[str] = (),
+    found: Collection[str] = (),
+    others: SecretValues = NO_SECRETS,
+) -> SecretValues:
+    """The values of secret variables, those in ``words``, those that are ``found``, and the ``others``."""
+    stated = stated_secrets(variables) if variables else []
+    of_words = [] if are_harmless(words) else list(secrets_of_words(words))
+    values = [*stated, *found, *of_words]
+    return SecretValues(values, others) if values else others
+
+
+def stated_secrets(variables: Mapping[str, str | None]) -> list[str]:
+    """The values of the variables whose names are those of secrets, and the secrets in the other values."""
+    found: list[str] = []
+    for name, value in variables.items():
+        if value is not None:
+            found += [value] if is_secret(name) else secrets_of_text(value)
+    return found
+
+
+def are_harmless(words: Sequence[str]) -> bool:
+    """Whether ``secrets_of_words`` finds nothing.
+
+    Most words of commands repeat. To look each up in a cache of `functools` takes 3 % more of the instructions to
+    derive facts.
+    """
+    for word in filterfalse(HARMLESS.__contains__, words):  # noqa: SIM110  # a generator takes more
+        if not word.isdigit() and not is_harmless(word):
+            return False
+    return True
+
+
+def is_harmless(word: str) -> bool:
+    """Whether a word has no secret, and none follows it."""
+    if not is_plain(word):
+        is_flag = word[:1] == "-" and is_secret(word)
+        if is_flag or next(iter(secrets_of_text(word)), None) is not None:
+            return False
+    if len(word) <= MAX_HARMLESS_WORD:
+        if len(HARMLESS) == MAX_HARMLESS:
+            HARMLESS.clear()
+        HARMLESS.add(str(word))
+    return True
+
+
+def secrets_of_words(words: Sequence[str]) -> Iterator[str]:
+    """The values in a command: in a word, or the word after the flag of a secret."""
+    for at, word in enumerate(words):
+        if word in HARMLESS:
+            continue
+        yield from secrets_of_text(word)
+        if word.startswith("-") and at + 1 < len(words) and not words[at + 1].startswith("--") and is_secret(word):
+            yield from _stated(words[at + 1])
+
+
+def secrets_of_text(text: str) -> Iterable[str]:
+    """The secrets in a user's text: JSON, a script, or a single value."""
+    return _secrets_of_text(text) if may_have_name(text) else ()
+
+
+def _secrets_of_text(text: str) -> Iterator[str]:
+    bracket = BRACKET.search(text)
+    if bracket is not None and text.rstrip()[-1] in "]}":
+        try:
+            document = json.loads(text[bracket.start() :])
+        except (ValueError, RecursionError):
+            pass
+        else:
+            yield from secrets_of_names(document)
+            yield from users_of(text)
+            return
+    if not is_script(text):
+        for part in chain(secret_parts(text), users_of(text, is_script=False)):
+            yield from _stated(part)
+        return
+    yield from users_of(text)
+    for default in EXPANSION.finditer(text):
+        if is_secret(default[1]):
+            yield text[default.end() : default.end() + MAX_TEXT].partition("}")[0].lstrip(OPERATORS)
+    for name in NAME.finditer(text):
+        follows = VALUE.match(text, name.end()) if is_secret(name.group()) else None
+        if follows is not None:
+            value = next(filter(None, follows.groups()[2:]))
+            if follows[2] or _is_value(text, name, follows[1], value):
+                yield value
+
+
+def is_script(text: str) -> bool:
+    """Whether a text may have more than one value, as a script or YAML has."""
+    return len(text) > MAX_LINE or SCRIPT.search(text) is not None
+
+
+def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> bool:
+    """Whether what follows the name of a secret in a script or in YAML is its value, and no word of a sentence."""
+    if "=" in separator or is_declared(text, name.start()):
+        return True
+    is_field = ":" in separator and FIELD.search(text, max(0, name.start() - MAX_INDENT), name.start()) is not None
+    is_name = ":" in separator or name.group().startswith("-") or name.group().lower() in HEADERS
+    return is_field or (is_name and (any(map(str.isdigit, value)) or any(map(str.isupper, value[1:]))))
+
+
+def _stated(value: str) -> Iterator[str]:
+    """The beginning of a value that is no variable's."""
+    if len(value if "$" not in value else EXPANDED.sub("", OPERAND.sub("", value))) >= MIN_VALUE:
+        yield value[:MAX_TEXT]
+
+
+def secrets_of_names(document: Any) -> Iterator[str]:
+    """Every text in a document of a user's own fields that is under the name of a secret, or beside it as its value."""
+    found: list[tuple[Any, bool]] = [(document, False)]
+    while found:
+        value, is_hidden = found.pop()
+        if type(value) is str:
+            yield from _stated(value) if is_hidden else secrets_of_text(value)
+        elif type(value) is list:
+            if not is_hidden:
+                yield from secrets_of_words([item if type(item) is str else "" for item in value])
+            if is_hidden or not TEXT.issuperset(map(type, value)):
+                found += [(item, is_hidden) for item in value if is_hidden or type(item) is not str]
+        elif type(value) is dict:
+            names = {key for key, item in value.items() if _names_others(key, item, len(value))}
+            found += [
+                (item, is_hidden or is_secret(key) or (bool(names) and key not in names and key not in NAME_FIELDS))
+                for key, item in value.items()
+            ]
+
+
+def _names_others(field: str, value: Any, size: int) -> bool:
+    """Whether a field of an object has the name of a secret, which the other fields then hold."""
+    if type(value) is not str or len(value) > MAX_NAME or NAME.fullmatch(value) is None or not is_secret(value):
+        return False
+    return field in NAME_FIELDS or (size <= MAX_PAIR and not is_secret(field))
