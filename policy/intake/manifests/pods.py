@@ -40,6 +40,11 @@ GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
 PASSING: Final = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
 """The lists of a pod's containers that run before the others, or are added to a running pod."""
+SHARING: Final = ("shareProcessNamespace", "hostPID")
+"""The fields by which a container of a pod sees the processes of the others, and their files in `/proc/PID/root`."""
+SHARES: Final = (
+    "`{}` lets other containers of the pod change the engine's files, so another vLLM or model may run; leave it out"
+)
 STARTS_SERVER: Final = (
     "the {} starts vLLM's server, which is not decided; start it in one of `containers`, or in an init container with "
     "`restartPolicy: Always`"
@@ -191,7 +196,18 @@ def read_container(
     if pod is not None:
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
+        if (field := _sharing_field(pod)) is not None:
+            draft.doubt(SHARES.format(field))
     return draft
+
+
+def _sharing_field(pod: ManifestNode) -> str | None:
+    """The field by which the containers of a pod, if there are several, see each other's processes."""
+    field = next((name for name in SHARING if pod.get(name).value is True), None)
+    if field is None:
+        return None
+    count = sum(len(found) for name in ("containers", *PASSING) if isinstance(found := pod.get(name).value, list))
+    return field if count > 1 else None
 
 
 def note_mounting(pod: ManifestNode, containers: Sequence[dict[str, Any]]) -> None:

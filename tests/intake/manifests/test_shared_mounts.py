@@ -173,3 +173,24 @@ def test_the_runtime_that_aibrix_adds_may_fill_a_volume_of_each_container(
     document = {"apiVersion": group, "kind": kind, "metadata": {"annotations": annotations}, "spec": spec}
     (engine,) = engines(document)
     assert engine.mounts == ((ADAPTERS,) if is_filled else ())
+
+
+@table(
+    ("fields", "is_shared"),
+    [
+        ({"shareProcessNamespace": True, "containers": [ENGINE, OTHER]}, True),
+        ({"hostPID": True, "containers": [OTHER, ENGINE]}, True),
+        ({"shareProcessNamespace": True, "containers": [ENGINE], "initContainers": [OTHER]}, True),
+        ({"shareProcessNamespace": True, "containers": [ENGINE], "ephemeralContainers": [OTHER]}, True),
+        ({"shareProcessNamespace": True, "containers": [ENGINE]}, False),
+        ({"shareProcessNamespace": False, "containers": [ENGINE, OTHER]}, False),
+        ({"containers": [ENGINE, OTHER]}, False),
+    ],
+)
+def test_a_container_that_sees_the_engines_processes_may_change_its_files(
+    fields: dict[str, Any], *, is_shared: bool
+) -> None:
+    (engine,) = engines({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"volumes": VOLUMES, **fields}})
+    assert (
+        any("lets other containers of the pod change the engine's files" in each for each in engine.doubts) is is_shared
+    )
