@@ -41,6 +41,7 @@ from policy.intake.edited import with_options, with_variables
 from policy.intake.launch.refusals import NO_FINDINGS, refusals
 from policy.intake.launch.values import LaunchValues
 from policy.intake.loaded_code import loaded_code
+from policy.intake.model.other_configuration import other_configurations
 from policy.intake.model.pooling import MODULES
 from policy.intake.model.redirection import mounted_files, mounted_models, redirections
 from policy.intake.model.tables import tables
@@ -262,13 +263,9 @@ def _derive(
             decide,
             f"{pointer}/args",
         )
-    unknown_models = []
-    if options.unknown_model:
-        unknown_models.append(
-            f"the model is {quoted(options.unknown_model)}, whose value is not known; decided for the `config.json` "
-            "that is given under this name"
-        )
-        warnings += unknown_models
+    others = _unless_own_runner(other_configurations(models.read), lambda: rules(facts))
+    unknown_models = [*others, *_unknown_name(options)]
+    warnings += unknown_models
     without_modules = "" if models.has_known_files(target.name) else target.name
     if (
         without_modules
@@ -310,8 +307,8 @@ def _derive(
     refused = found.refused if derived.refusal is None else [derived.refusal, *found.refused]
     unknown_options = _warn_of_checks(found, options, release, warnings)
     if refused:
-        # an unknown argument may set other sizes
-        is_certain = not (options.unknown_words or doubts)
+        # an unknown argument may set other sizes, and another configuration may have them
+        is_certain = not (options.unknown_words or doubts or others)
         (launch_errors if is_certain else warnings).extend(f"vLLM refuses this configuration: {why}" for why in refused)
     return IntakeResult(
         facts,
@@ -337,6 +334,16 @@ def _derive(
     )
 
 
+def _unknown_name(options: ParsedOptions) -> list[str]:
+    """That the value of the model's name is not known, if so."""
+    if not options.unknown_model:
+        return []
+    shown = quoted(options.unknown_model)
+    return [
+        f"the model is {shown}, whose value is not known; decided for the `config.json` that is given under this name"
+    ]
+
+
 def _warn_of_checks(found: Findings, options: ParsedOptions, release: str, warnings: list[str]) -> list[UnknownOption]:
     """Warn of what checks only may refuse, and of the options that are not checked, which are returned."""
     if found is NO_FINDINGS and not options.unknown_options:
@@ -351,7 +358,7 @@ def _warn_of_checks(found: Findings, options: ParsedOptions, release: str, warni
 
 
 def _unless_own_runner(doubts: list[str], decide: Callable[[], tuple[str | None, bool]]) -> list[str]:
-    """The doubts about code from outside vLLM; none where the platform or the program has runners of its own."""
+    """The doubts about code or files that are not read; none where the platform or the program has its own runners."""
     return [] if doubts and decide() == OWN_RUNNER else doubts
 
 

@@ -57,6 +57,8 @@ class ModelLookup:
         self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
         self.asked: dict[str, str] = {}
         """The models that were looked up, by their names in the arguments."""
+        self.read: dict[str, Mapping[str, Any]] = {}
+        """The configurations that were read, by the models' names in the arguments."""
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
@@ -85,7 +87,12 @@ class ModelLookup:
     def known(self, name: str) -> Mapping[str, Any] | None:
         """A model's configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
-        own = self.note(name)
+        found = self._known(name, self.note(name))
+        if found is not None:
+            self.read[name] = found
+        return found
+
+    def _known(self, name: str, own: str) -> Mapping[str, Any] | None:
         if name in self._configs:
             return self._configs[name]
         for known in (self._configs, self._found):

@@ -44,15 +44,15 @@ class IntakeResult(Struct, frozen=True):
     that may be any flag, with their places: those whose whole text is unknown are ignored. ``unknown_variables`` has
     the variables with unknown values that facts depend on, which are treated as unset, each with the place in the
     command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get other arguments or
-    variables than those parsed. ``unknown_models`` says why vLLM may run another model, or the model as a pooling
-    model. ``environment`` is the deployment's, with the platform that a variable selects, and ``program_doubts`` says
-    why its platform may be another, vLLM may run instead of vLLM-Omni, or code from outside vLLM may choose the runner.
-    ``without_modules`` is the name of the model whose ``modules.json`` is assumed to be absent, empty if it is known.
-    ``models`` has the models that were looked up, by their names in the arguments. ``has_models`` is false for a
-    release without tables of models, whose facts about them are unknown. ``limits`` is what the engine compares
-    requests with. ``options`` and ``variables`` are those that facts are derived from. ``unknown_options`` have values
-    that are not known and that vLLM may refuse, though no fact depends on them. ``refused_options`` are those that its
-    checks refuse. ``secrets`` are the values that are not shown.
+    variables than those parsed. ``unknown_models`` says why vLLM may run another model, or the model as a pooling model
+    or with another configuration. ``environment`` is the deployment's, with the platform that a variable selects, and
+    ``program_doubts`` says why its platform may be another, vLLM may run instead of vLLM-Omni, or code from outside
+    vLLM may choose the runner. ``without_modules`` is the name of the model whose ``modules.json`` is assumed to be
+    absent, empty if it is known. ``models`` has the models that were looked up, by their names in the arguments.
+    ``has_models`` is false for a release without tables of models, whose facts about them are unknown. ``limits`` is
+    what the engine compares requests with. ``options`` and ``variables`` are those that facts are derived from.
+    ``unknown_options`` have values that are not known and that vLLM may refuse, though no fact depends on them.
+    ``refused_options`` are those that its checks refuse. ``secrets`` are the values that are not shown.
     """
 
     facts: Facts
