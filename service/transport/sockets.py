@@ -1,4 +1,4 @@
-"""The listening sockets: the handshake timeout, and closing without losing accepted connections.
+"""The listening sockets: the handshake timeout, accepting while connections are busy, and closing without a loss.
 
 Not here: the connections themselves (``connection``).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds for the TLS handshake, during which a connection is not counted."""
+OPEN_FOR_EACH: Final = 8
+"""The open connections for each of which, beside the first, a turn of the event loop accepts one more."""
 
 
 class Loop(uvloop.Loop):
@@ -33,26 +36,43 @@ class Loop(uvloop.Loop):
         """Listen; return a ``Listener``."""
         if more.get("ssl") is not None:
             more["ssl_handshake_timeout"] = HANDSHAKE_TIMEOUT
-        server = await super().create_server(protocol_factory, *arguments, **more)
-        return Listener(self, server, protocol_factory, more.get("ssl"))
+        listener = Listener(self, protocol_factory, more.get("ssl"))
+        listener.serve(await super().create_server(listener.accepted, *arguments, **more))
+        return listener
 
 
 class Listener:
-    """uvloop's server, which on closing accepts the connections in the system's backlog.
+    """uvloop's server, which accepts more connections the more are open, and on closing those that wait.
 
-    They would be reset otherwise, with the requests that their clients have sent.
+    uvloop accepts one in each turn of its event loop, in which every open connection may have a request answered: a new
+    one would wait for that as often as there are others before it. On closing, those that wait would be reset, with the
+    requests that their clients have sent.
     """
+
+    _server: Any
 
     def __init__(
         self,
         loop: uvloop.Loop,
-        server: Any,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         context: ssl.SSLContext | None,
     ) -> None:
-        self._loop, self._server = loop, server
+        self._loop = loop
         self._protocol_factory, self._context = protocol_factory, context
+        self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    def serve(self, server: Any) -> None:
+        """Accept the connections of uvloop's server."""
+        self._server = server
+        self._listening = [_copy(each) for each in server.sockets]
+
+    def accepted(self) -> asyncio.BaseProtocol:
+        """The protocol of a connection that uvloop has accepted; others that wait are accepted too."""
+        more = len(Connection.open_connections) // OPEN_FOR_EACH
+        for each in self._listening if more else ():
+            self._accept_waiting(each, more)
+        return self._protocol_factory()
 
     @property
     def sockets(self) -> Any:
@@ -62,15 +82,13 @@ class Listener:
     def close(self) -> None:
         """Stop listening; the connections of this process, and those accepted now, are about to close."""
         Connection.ending, Connection.ending_since = True, time.monotonic()
-        copies = [socket.socket(fileno=os.dup(each.fileno())) for each in self._server.sockets]
         self._server.close()
-        for copy in copies:
-            with copy:
-                copy.setblocking(False)
-                self._accept_waiting(copy)
+        while self._listening:
+            with self._listening.pop() as listening:
+                self._accept_waiting(listening, sys.maxsize)
 
-    def _accept_waiting(self, listening: socket.socket) -> None:
-        while True:
+    def _accept_waiting(self, listening: socket.socket, most: int) -> None:
+        for _ in range(most):
             try:
                 connection, _ = listening.accept()
             except OSError:  # the backlog is empty, or no file descriptor is left
@@ -92,6 +110,13 @@ class Listener:
     async def wait_closed(self) -> None:
         """Wait until the server is closed."""
         await self._server.wait_closed()
+
+
+def _copy(listening: Any) -> socket.socket:
+    """The same socket with a file descriptor of its own, which does not block."""
+    copy = socket.socket(fileno=os.dup(listening.fileno()))
+    copy.setblocking(False)
+    return copy
 
 
 class Supervisor(Multiprocess):

@@ -188,3 +188,41 @@ def test_a_connection_that_was_accepted_before_the_socket_closed_is_served(
 
     with asyncio.Runner(loop_factory=Loop) as runner:
         assert runner.run(ask()) == ([b"sent"] * 5, False)
+
+
+def turns_to_accept(waiting: int, open_connections: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The turns of the event loop until connections that waited together are accepted."""
+    monkeypatch.setattr(Connection, "open_connections", set(range(open_connections)))
+
+    async def accept() -> int:
+        loop = asyncio.get_running_loop()
+        made = 0
+
+        class Counted(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                nonlocal made
+                made += not transport.is_closing()
+
+        server = await loop.create_server(Counted, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        clients = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(waiting)]
+        turns = 0
+        while made < waiting:
+            await asyncio.sleep(0)
+            turns += 1
+        for each in clients:
+            each.close()
+        server.close()
+        return turns
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        return runner.run(accept())
+
+
+def test_the_more_connections_are_open_the_more_are_accepted_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "ending", False)
+    monkeypatch.setattr(Connection, "ending_since", None)
+    turns = [turns_to_accept(80, count, monkeypatch) for count in (0, 80, 400)]
+    assert turns[0] >= 80
+    assert turns[1] <= 16
+    assert turns[2] <= 8
