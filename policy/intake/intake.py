@@ -263,7 +263,8 @@ def _derive(
             decide,
             f"{pointer}/args",
         )
-    others = _unless_own_runner(other_configurations(models.read), lambda: rules(facts))
+    others = other_configurations(models.read, models.asked, options, release)
+    others = _unless_own_runner(others, lambda: rules(facts))
     unknown_models = [*others, *_unknown_name(options)]
     warnings += unknown_models
     without_modules = "" if models.has_known_files(target.name) else target.name

@@ -72,7 +72,7 @@ def test_code_from_outside_vllm_is_reported_and_leaves_the_runner_undecided(
         ("--distributed-executor-backend", "uni"),
         ("--distributed-executor-backend", "external_launcher"),
         ("--distributed-executor-backend", "vllm.v1.executor.multiproc_executor.MultiprocExecutor"),
-        ("--config-format", "mistral"),
+        ("--config-format", "hf"),
         ("--logits-processors", "my.Processor"),
         ("--load-format", "runai_streamer"),
         ("--middleware", "my.Middleware"),

@@ -1,30 +1,59 @@
 """Why vLLM may take a model's configuration from another file than the given ``config.json``.
 
-Follows `get_configuration_file` of Transformers, the same in all releases that vLLM allows. Such a file is not read
-here, so each is a doubt.
+Follows `get_configuration_file` of Transformers, the same in all releases that vLLM allows, and `get_config` in
+`vllm/transformers_utils/config.py`. Such a file is not read here, so each is a doubt.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from packaging.specifiers import SpecifierSet
+
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from policy.intake.command_line import ParsedOptions
 
 VERSIONED: Final = "configuration_files"
 CONFIG: Final = "config.json"
+FORMAT: Final = "config_format"
+MISTRAL: Final = "mistral"
+PREFERS_MISTRAL: Final = SpecifierSet(">=0.12", prereleases=True)
+"""The releases in which `--config-format auto` prefers Mistral's `params.json` to a `config.json`.
+
+Until 0.11.2 (https://github.com/vllm-project/vllm/blob/v0.11.2/vllm/transformers_utils/config.py) it was used only
+without a `config.json`, from 0.12 (https://github.com/vllm-project/vllm/blob/v0.12.0/vllm/transformers_utils/config.py)
+before it, and in 0.20 (https://github.com/vllm-project/vllm/blob/v0.20.0/vllm/transformers_utils/config.py) to 0.33 so
+if there are `consolidated*.safetensors` too.
+"""
+OWNER: Final = "mistralai"
+"""The owner on the hub whose models have both files."""
+NOT_READ: Final = "that file is not read here; for the given `config.json` write `--config-format hf`"
 
 
-def other_configurations(read: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A doubt for each model whose configuration may be another file's; ``read`` has the given ones by name."""
-    return [
-        f"`{VERSIONED}` in the `config.json` of {quoted(name)} names {quoted(other)}, which vLLM loads instead with a "
-        f"Transformers of that version or newer; give that file as the model's `config.json`, without `{VERSIONED}`"
+def other_configurations(
+    read: Mapping[str, Mapping[str, Any]], own_names: Mapping[str, str], options: ParsedOptions, release: str
+) -> list[str]:
+    """A doubt for each model whose configuration may be another file's.
+
+    ``read`` has the given ones by the names in the arguments, and ``own_names`` the models' own names by these.
+    """
+    found = [
+        f"`{VERSIONED}` in the `{CONFIG}` of {quoted(name)} names {quoted(other)}, which vLLM loads instead with a "
+        f"Transformers of that version or newer; give that file as the model's `{CONFIG}`, without `{VERSIONED}`"
         for name, config in read.items()
         if VERSIONED in config and (other := _versioned(config[VERSIONED]))
     ]
+    by, place = options.others.get(FORMAT, ("auto", ""))
+    used = [name for name in read if name != _replaced(options)]
+    if by == MISTRAL:
+        found += _of_flag(used, place)
+    elif by == "auto":
+        found += _of_mistral(used, own_names, release)
+    return found
 
 
 def _versioned(names: object) -> str:
@@ -35,3 +64,31 @@ def _versioned(names: object) -> str:
 
 def _has_version(name: str) -> bool:
     return name.startswith("config.") and name.endswith(".json") and name != CONFIG
+
+
+def _replaced(options: ParsedOptions) -> str | None:
+    """The model whose configuration `--hf-config-path` replaces; None without one."""
+    model, path = (str(options.values.get(name) or "").rstrip("/") for name in ("model", "hf_config_path"))
+    return model if path not in {"", model} else None
+
+
+def _of_flag(names: list[str], place: str) -> Iterator[str]:
+    for name in names:
+        yield (
+            f"by `--config-format` ({place}) vLLM takes the configuration of {quoted(name)} from its `params.json`; "
+            f"{NOT_READ}"
+        )
+
+
+def _of_mistral(names: list[str], own_names: Mapping[str, str], release: str) -> Iterator[str]:
+    for name in names:
+        if _owner(own_names.get(name, name)) == OWNER and release in PREFERS_MISTRAL:
+            yield (
+                f"vLLM takes the configuration of {quoted(name)} from its `params.json` if it has one and "
+                f"`consolidated*.safetensors`, as models of `{OWNER}` have; {NOT_READ}"
+            )
+
+
+def _owner(name: str) -> str:
+    """The owner in a model's name or path, in lower case as the hub compares it; empty if there is none."""
+    return name.rpartition("/")[0].rpartition("/")[2].lower()
