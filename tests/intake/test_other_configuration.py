@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from deployments import Asking
 
 RELEASES = ["0.20.2", "0.23.0", "0.33.0"]
+PARTS = ("instead", "not known here", "not read here")
+"""The parts of such warnings."""
 DRAFT = '{"method": "eagle", "model": "eagle-draft", "num_speculative_tokens": 2}'
 
 
@@ -24,7 +27,7 @@ def check(ask: Asking, args: list[str], release: str, expected: list[str], **fie
     request = read_request(ask.request(args, release, **fields), ask.policy.releases)
     result = ask.policy.evaluate(request, TODAY)
     assert result.intake is not None
-    assert [each for each in ask.policy.assemble(result).warnings if "given" in each or "instead" in each] == expected
+    assert [each for each in ask.policy.assemble(result).warnings if any(part in each for part in PARTS)] == expected
     if not expected:
         require_known_values(result.intake, "/deployment")
         return
@@ -50,6 +53,20 @@ def of_format(model: str, place: str = "") -> str:
         "`consolidated*.safetensors`, as models of `mistralai` have; "
     )
     return f"{start}that file is not read here; for the given `config.json` write `--config-format hf`"
+
+
+def of_file(model: str) -> str:
+    return (
+        f"vLLM takes the configuration of `{model}` from that GGUF file, which is not read here; give a model with a "
+        "`config.json` as `--hf-config-path`"
+    )
+
+
+def of_gguf(model: str) -> str:
+    return (
+        f"vLLM replaces the architecture in the given `config.json` of `{model}`, a GGUF model, by the causal class of "
+        "its model type, which is not known here; state `architectures` in `--hf-overrides`"
+    )
 
 
 @table("release", RELEASES)
@@ -121,6 +138,90 @@ def test_only_the_configuration_counts_that_is_used(ask: Asking) -> None:
     check(ask, ["serve", "mistralai/M", "--hf-config-path", "dense"], "0.33.0", [], models=models)
     args = ["serve", "dense", "--hf-config-path", "mistralai/M"]
     check(ask, args, "0.33.0", [of_format("mistralai/M")], models=models)
+
+
+GGUF = "o/X-GGUF:Q4_K_M"
+REPLACED = f"model_configs/{GGUF}/model_type"
+STATED = f"model_configs/{GGUF}/architectures"
+OPT = ["OPTForCausalLM"]
+QWEN3 = ["Qwen3ForCausalLM"]
+
+
+@table(
+    ("release", "model", "model_type", "architectures", "args", "expected"),
+    [
+        ("0.20.2", GGUF, "qwen3", None, [], (QWEN3, REPLACED)),
+        ("0.23.0", GGUF, "qwen3", None, [], (QWEN3, REPLACED)),
+        ("0.23.0", GGUF, "qwen3", ["Qwen3ForSequenceClassification"], [], (QWEN3, REPLACED)),
+        ("0.23.0", GGUF, "qwen3", ["Qwen3Model"], [], (QWEN3, REPLACED)),
+        ("0.23.0", GGUF, "opt", QWEN3, [], (OPT, REPLACED)),
+        (
+            "0.23.0",
+            "o/X:UD-Q4_K_XL",
+            "llama",
+            ["LlamaModel"],
+            [],
+            (["LlamaForCausalLM"], "model_configs/o/X:UD-Q4_K_XL/model_type"),
+        ),
+        ("0.23.0", GGUF, "gpt2", None, [], (["GPT2LMHeadModel"], REPLACED)),
+        ("0.23.0", GGUF, "qwen3", None, ["--hf-overrides", '{"architectures": ["OPTForCausalLM"]}'], (OPT, "args[2]")),
+        ("0.23.0", "o/X-GGUF", "qwen3", OPT, [], (OPT, "model_configs/o/X-GGUF/architectures")),
+        ("0.23.0", "/o/X:Q4_K_M", "qwen3", OPT, [], (OPT, "model_configs//o/X:Q4_K_M/architectures")),
+        ("0.24.0", GGUF, "qwen3", OPT, [], (OPT, STATED)),
+        ("0.33.0", GGUF, "qwen3", OPT, [], (OPT, STATED)),
+    ],
+)
+def test_a_gguf_model_has_the_causal_class_of_its_model_type(
+    ask: Asking,
+    release: str,
+    model: str,
+    model_type: str,
+    architectures: list[str] | None,
+    args: list[str],
+    expected: tuple[list[str], str],
+) -> None:
+    config = {**DENSE, "model_type": model_type, "architectures": architectures}
+    asked = ["serve", model, *args]
+    assert ask.fact("model_config.architectures", asked, release, models={model: config}) == expected
+    runner = ask.fact("model_config.runner_type", asked, release, models={model: config})
+    assert runner is not None
+    assert runner[0] == "generate"
+    check(ask, asked, release, [], models={model: config})
+
+
+def test_the_architecture_of_a_gguf_draft_is_replaced(ask: Asking) -> None:
+    settings = {"method": "draft_model", "model": GGUF, "num_speculative_tokens": 2}
+    args = ["serve", "dense", "--speculative-config", json.dumps(settings)]
+    name = "speculative_config.draft_model_config.architectures"
+    models = {GGUF: {**LLAMA, "architectures": OPT}}
+    for release, expected in (("0.23.0", ["LlamaForCausalLM"]), ("0.33.0", OPT)):
+        found = ask.fact(name, args, release, models=models)
+        assert found is not None
+        assert found[0] == expected
+
+
+OVERRIDES = '{"architectures": ["OPTForCausalLM"]}'
+
+
+@table(
+    ("release", "model", "args", "expected"),
+    [
+        ("0.23.0", "/x/q.gguf", [], [of_file("/x/q.gguf")]),
+        ("0.23.0", "/x/q.gguf", ["--hf-overrides", OVERRIDES], [of_file("/x/q.gguf")]),
+        ("0.23.0", "/x/q.gguf", ["--hf-config-path", "dense"], []),
+        ("0.33.0", "/x/q.gguf", [], []),
+        ("0.23.0", GGUF, [], [of_gguf(GGUF)]),
+        ("0.23.0", GGUF, ["--hf-overrides", OVERRIDES], []),
+        ("0.23.0", GGUF, ["--hf-overrides", '{"model_type": "qwen3"}'], [of_gguf(GGUF)]),
+        ("0.23.0", GGUF, ["--hf-config-path", "dense"], []),
+        ("0.33.0", GGUF, [], []),
+    ],
+)
+def test_the_configuration_of_a_gguf_model_may_not_be_known(
+    ask: Asking, release: str, model: str, args: list[str], expected: list[str]
+) -> None:
+    models = {model: {**DENSE, "model_type": "no_such_type"}, "dense": DENSE}
+    check(ask, ["serve", model, *args], release, expected, models=models)
 
 
 def test_each_model_that_is_read_may_have_another_configuration(ask: Asking) -> None:

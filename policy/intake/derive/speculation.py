@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from policy.facts.vocabulary import MAX_INTEGER
 from policy.intake.model.configuration import Configuration, as_draft, evaluate_rows
+from policy.intake.model.gguf import with_causal_class
 from policy.intake.model.registry import BACKEND, architectures_of, is_moe
 from policy.messages import quoted
 
@@ -195,6 +196,7 @@ def _read_draft(
     method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
 ) -> tuple[str, DraftModel]:
     """The method and the draft, from the draft's configuration."""
+    config, _ = with_causal_class(name.rstrip("/"), config, None, tables.release)
     origin = f"model_configs/{name.rstrip('/')}"
     if method == MTP and _is_of_backend(target, tables):
         own = Configuration(config, tables)

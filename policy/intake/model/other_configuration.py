@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.specifiers import SpecifierSet
 
+from policy.intake.model.gguf import FILE, causal_class, is_gguf
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def other_configurations(
         found += _of_flag(used, place)
     elif by == "auto":
         found += _of_mistral(used, own_names, release)
+    found += _of_gguf({name: read[name] for name in used if is_gguf(name, release)}, options)
     return found
 
 
@@ -68,8 +70,12 @@ def _has_version(name: str) -> bool:
 
 def _replaced(options: ParsedOptions) -> str | None:
     """The model whose configuration `--hf-config-path` replaces; None without one."""
-    model, path = (str(options.values.get(name) or "").rstrip("/") for name in ("model", "hf_config_path"))
+    model, path = _name(options, "model"), _name(options, "hf_config_path")
     return model if path not in {"", model} else None
+
+
+def _name(options: ParsedOptions, option: str) -> str:
+    return str(options.values.get(option) or "").rstrip("/")
 
 
 def _of_flag(names: list[str], place: str) -> Iterator[str]:
@@ -86,6 +92,24 @@ def _of_mistral(names: list[str], own_names: Mapping[str, str], release: str) ->
             yield (
                 f"vLLM takes the configuration of {quoted(name)} from its `params.json` if it has one and "
                 f"`consolidated*.safetensors`, as models of `{OWNER}` have; {NOT_READ}"
+            )
+
+
+def _of_gguf(models: Mapping[str, Mapping[str, Any]], options: ParsedOptions) -> Iterator[str]:
+    overrides = options.values.get("hf_overrides")
+    states = isinstance(overrides, dict) and "architectures" in overrides
+    for name, config in models.items():
+        if name.endswith(FILE):
+            yield (
+                f"vLLM takes the configuration of {quoted(name)} from that GGUF file, which is not read here; give a "
+                f"model with a `{CONFIG}` as `--hf-config-path`"
+            )
+        elif causal_class(config, overrides) is None and not (
+            states and name == (_name(options, "hf_config_path") or _name(options, "model"))
+        ):
+            yield (
+                f"vLLM replaces the architecture in the given `{CONFIG}` of {quoted(name)}, a GGUF model, by the "
+                "causal class of its model type, which is not known here; state `architectures` in `--hf-overrides`"
             )
 
 

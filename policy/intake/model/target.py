@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.intake.model.configuration import Configuration
+from policy.intake.model.gguf import with_causal_class
 from policy.intake.model.pooling import read_pooling, with_module
 from policy.intake.model.quantization import FIELD, QUANTIZATION, read_quantization
 from policy.intake.model.registry import (
@@ -56,7 +57,8 @@ ASKED: Final = {"Gemma3TextModel": ("use_bidirectional_attention", True)}
 class Target(Struct, frozen=True):
     """The served model as vLLM sees it. ``origin`` is the origin of its configuration: ``model_configs/NAME``.
 
-    ``quantization_file`` is the origin of its quantization if that is in a separate file.
+    ``quantization_file`` is the origin of its quantization if that is in a separate file. ``has_causal_class`` is true
+    if its architecture follows from its model type, as that of a GGUF model does.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Target(Struct, frozen=True):
     seq_pooling_type: str
     tok_pooling_type: str
     quantization_file: str | None = None
+    has_causal_class: bool = False
 
     @property
     def is_pooling(self) -> bool:
@@ -108,7 +111,9 @@ def read_target(
     quantization = read_quantization(config_name, config, files) if files else None
     if quantization is not None:
         config = {**config, FIELD: quantization}
-    configuration = Configuration(with_overrides(config, options.values.get("hf_overrides")), tables)
+    overrides = options.values.get("hf_overrides")
+    config, has_causal_class = with_causal_class(config_name, config, overrides, tables.release)
+    configuration = Configuration(with_overrides(config, overrides), tables)
     below = f"{config_name}/"
     own = frozenset([file.removeprefix(below) for file in files if file.startswith(below)] if files else ())
     architectures = architectures_of(configuration, own)
@@ -124,6 +129,7 @@ def read_target(
         pooling.sequence or resolved.model.seq_pooling_type,
         pooling.tokens or resolved.model.tok_pooling_type,
         f"files/{config_name}/{QUANTIZATION}" if quantization is not None else None,
+        has_causal_class,
     )
 
 
@@ -220,6 +226,8 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
             return options.place(f"hf_overrides.{name}")
     if name == FIELD and target.quantization_file is not None:
         return target.quantization_file
+    if name == "architectures" and target.has_causal_class:
+        name = "model_type"
     configuration = target.configuration
     if name in configuration.stated:
         return f"{target.origin}/{name}"
