@@ -105,10 +105,12 @@ MIN_PASSWORD: Final = 3
 """The length of the shortest password without a URL's scheme before it."""
 MESSAGE_VALUE: Final = re.compile(
     rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END})"""
-    r"""\s{0,8}["'\\]{0,4}(?:(?:Basic|Bearer)\s{1,8})?|\s{1,8})([^\s"'`,;(){}\[\]…]{6,})""",
+    r"""\s{0,8}["'\\]{0,4}(?:(?:Basic|Bearer)\s{1,8})?|\s{1,8})([^\s"'`,;(){}\[\]…]{6})""",
     re.IGNORECASE,
 )
-"""What follows a secret's name within a message: a separator, and a value that ends where the message goes on."""
+"""What follows a secret's name within a message: a separator, and the beginning of a value."""
+MESSAGE_VALUE_END: Final = re.compile(r"""[\s"'`,;(){}\[\]…]|\Z""")
+"""Where the value ends, as the message goes on."""
 HAS_DIGIT: Final = r"(?=[a-z_.-]{0,40}+[A-Z0-9])"
 """What distinguishes a token from ordinary words, such as `hf_config` and `pypi-mirror`: a digit or a capital."""
 KNOWN_TOKEN: Final = re.compile(
@@ -266,14 +268,21 @@ def masked_message(text: str) -> str:
         return text
     text, plain, at = unescaped(_without_words(text))
     kept: list[str] = []
-    last = 0
+    last = end = digit = 0
     for found in NAME.finditer(plain):
         if at[found.start()] < last or not is_secret(found.group()):
             continue
         follows = MESSAGE_VALUE.match(plain, found.end())
-        if follows is not None and _is_value(found.group(), *follows.groups()):
-            kept += (text[last : at[follows.start(2)]], HIDDEN)
-            last = at[follows.end()]
+        if follows is None:
+            continue
+        start = follows.start(2)
+        if start >= end:  # else it is the end of a value before, which is searched once for all names within
+            ends = MESSAGE_VALUE_END.search(plain, follows.end())
+            end = len(plain) if ends is None else ends.start()
+            digit = next((place for place in range(end - 1, start - 1, -1) if plain[place].isdigit()), -1)
+        if _is_value(found.group(), follows[1], has_digit=digit >= start):
+            kept += (text[last : at[start]], HIDDEN)
+            last = at[end]
     return _without_tokens(_without_users("".join([*kept, text[last:]])))
 
 
@@ -341,9 +350,9 @@ def _without_commands(text: str, substitution: re.Pattern[str]) -> str:
     return "".join([*kept, text[last:]]) if kept else text
 
 
-def _is_value(name: str, separator: str, value: str) -> bool:
+def _is_value(name: str, separator: str, *, has_digit: bool) -> bool:
     """Whether what follows the name of a secret in a message is its value, and no word of the message."""
-    if any(character.isdigit() for character in value):
+    if has_digit:
         return bool(separator.strip()) or _takes_next(name)
     return separator.endswith(("=", '"', "'")) or (":" in separator and _takes_next(name))
 

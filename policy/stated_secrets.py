@@ -141,14 +141,19 @@ def _secrets_of_text(text: str) -> Iterator[str]:
             yield from _stated(part)
         return
     yield from users_of(text)
+    last = 0  # names within a value are no names of others: each would have the rest of it
     for default in EXPANSION.finditer(text):
-        if is_secret(default[1]):
-            yield text[default.end() : default.end() + MAX_TEXT].partition("}")[0].lstrip(OPERATORS)
+        if default.start() >= last and is_secret(default[1]):
+            value = text[default.end() : default.end() + MAX_TEXT].partition("}")[0]
+            last = default.end() + len(value)
+            yield value.lstrip(OPERATORS)
+    last = 0
     for name in NAME.finditer(text):
-        follows = VALUE.match(text, name.end()) if is_secret(name.group()) else None
+        follows = VALUE.match(text, name.end()) if name.start() >= last and is_secret(name.group()) else None
         if follows is not None:
             value = next(filter(None, follows.groups()[2:]))
             if follows[2] or _is_value(text, name, follows[1], value):
+                last = follows.end()
                 yield value
 
 

@@ -1468,3 +1468,12 @@ def test_no_endpoint_and_no_log_has_a_secret(
     held = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
     assert '"decision_id"' in held
     assert not has_secret(held)
+
+
+@pytest.mark.parametrize(
+    "unit", ["pw=", "token=a;", "--token=abcdef ", "${PW:-", "pw=${PW:-", "API_KEY='abcdef' ", "pw: "]
+)
+def test_values_of_a_text_do_not_overlap(unit: str) -> None:
+    """Each is searched for by itself: names within the value of another would make of a text 256 times as much."""
+    text = unit * 3000
+    assert sum(map(len, secrets_of_text(text))) <= len(text)

@@ -130,6 +130,8 @@ REQUESTS: Final[dict[str, Family]] = {
     "digits of the variable": repeated(b"1", b'{"facts":{"env":{"VLLM_USE_V2_MODEL_RUNNER":"', b'"}}}'),
     "layers": repeated(b'"upstream",', b'{"facts":{},"layers":[', b'"house"]}'),
     "a long version": repeated(b"1.", b'{"facts":{},"vllm_version":"', b'"}'),
+    "a version of names of secrets": repeated(b"pw=", b'{"facts":{},"vllm_version":"', b'"}'),
+    "a version of names of secrets without values": repeated(b"pw:", b'{"facts":{},"vllm_version":"', b'"}'),
     "a long request id": repeated(b"1", b'{"facts":{},"request_id":"', b'"}'),
     "lists as a request id": _nested(b"[", b"]", 3),
     "nested objects as a fact": lambda size: (

@@ -454,6 +454,9 @@ ENVIRONMENT: Final[dict[str, Family]] = {
     "names of secrets without values": lambda size: deployment(
         args=["--model", NAME, "--served-model-name", "name=token token: pass\\u0077ord %70ass " * (size // 37)]
     ),
+    "names of secrets within their values": lambda size: deployment(
+        args=["--model", NAME, "--quantization", "pw:" * (size // 3)], env={"A": "pw=" * (size // 3)}
+    ),
     "names of secrets in a file": lambda size: deployment(
         args=["--model", NAME, "--config", "c.yaml"], files={"c.yaml": "a-token: &a |\n- b\n" * (size // 18)}
     ),
