@@ -27,12 +27,16 @@ MAX_DEPTH: Final = 64
 """The maximum depth of a path; a deeper one is treated as below a mount."""
 VLLM_FOLDERS: Final = (
     *("/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/opt/venv", "/opt/vllm", "/root/.local", "/etc/python3"),
+    *("/opt/uv/python", "/opt/dynamo/venv", "/prod_venv", "/kserve-workspace/prod_venv"),
+    "/kserve-workspace/huggingfaceserver",
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/vllm-workspace/vllm"),
     *("/usr/lib/python3", "/usr/lib64/python3", "/usr/local/lib/python3"),
 )
 """The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
 PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/etc/alternatives")
 """Other folders in which a shell may look for `vllm` or Python first. A mount above one has a toolkit, or a driver."""
+CHECKOUTS: Final = ("/vllm-workspace", "/workspace/vllm")
+"""The folders of vLLM's source in its images. A mount at one hides what is in it; one above has other folders too."""
 LIBRARIES: Final = re.compile(
     r"/usr/lib(?:64|/[a-z0-9_]{1,32}-linux-gnu)(?:/(?!(?:lib(?:cuda|nv|amd)|nvidia|vdpau)[^/]*+$)[^/]++)?"
 )
@@ -261,5 +265,5 @@ def _has_programs(mount: str) -> bool:
     is_first = mount in PATH_FOLDERS or (
         dirname(mount) in PATH_FOLDERS and PROGRAM.fullmatch(basename(mount)) is not None
     )
-    is_first = is_first or mount == "/vllm-workspace" or LIBRARIES.fullmatch(mount) is not None
+    is_first = is_first or mount in CHECKOUTS or LIBRARIES.fullmatch(mount) is not None
     return is_first or any(below.startswith(f"{folder}/") for folder in VLLM_FOLDERS)

@@ -71,6 +71,16 @@ def mount_warning(path: str) -> list[str]:
             "/etc/ld.so.preload",
         ),
         *("/usr/local/cuda/bin", "/usr/sbin", "/sbin/vllm", "/usr/local/nvidia/bin/python3"),
+        *(
+            "/opt/dynamo",
+            "/opt/dynamo/venv",
+            "/opt/dynamo/venv/bin",
+            "/opt/dynamo/venv/lib",
+            "/opt/uv",
+            "/opt/uv/python/x",
+        ),
+        *("/prod_venv", "/prod_venv/bin", "/kserve-workspace", "/kserve-workspace/prod_venv/lib", "/workspace/vllm"),
+        "/kserve-workspace/huggingfaceserver",
         *("/usr/pyvenv.cfg", "/usr/local/pyvenv.cfg"),
         *(
             "/lib",
@@ -113,6 +123,7 @@ def test_the_usual_file_of_a_termination_message_is_no_mount(ask: Asking) -> Non
         *("/lib/modules", "/usr/lib/modules", "/library", "/lib64x", "/lib/firmware", "/etc/ssl/certs"),
         *("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/home/vllm/.cache"),
         *("/usr/local/cuda/bin/nvcc", "/usr/sbin/x.sh", "/usr/local/cuda-12/bin"),
+        *("/opt/dynamo/models", "/opt/uv/cache", "/kserve-workspace/models", "/workspace", "/workspace/vllm/models"),
     ],
 )
 def test_other_mounts_give_no_warning(ask: Asking, path: str) -> None:
