@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.checks.cases import CaseResult, is_of_images, read_files
 from policy.errors import Fault, RulesInvalid
-from policy.intake.manifests.images import platform, split_name, version_of
+from policy.intake.manifests.images import platform, split_name, version_of, working_folder
 from policy.messages import quoted
-from policy.rules.images import PLATFORMS, read_choice, read_flag, read_variables
+from policy.rules.images import PLATFORMS, read_choice, read_flag, read_variables, read_working_folder
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policy.parser.yamltree import YamlNode
     from policy.rules.images import ImageRow, ImageTable
 
-FIELDS: Final = ("row", "release", "platform", "custom", "env")
+FIELDS: Final = ("row", "release", "platform", "working_folder", "custom", "env")
 EXAMPLES: Final = {
     "image": "ghcr.io/llm-d/llm-d-cuda:v0.8.1",
     "cases": '[{image: "ghcr.io/llm-d/llm-d-cuda:v0.8.1", row: llm-d-cuda, release: "0.23.0"}]',
@@ -33,15 +33,16 @@ EXAMPLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ImageCase:
-    """A claim about an image: its row, release and platform, and whether its vLLM is a custom build.
+    """A claim about an image: its row, release, platform and folder, and whether its vLLM is a custom build.
 
-    None of a field means that the table does not know it.
+    None of a field means that the table does not know it, as does an empty ``working_folder``.
     """
 
     image: str
     row: str | None
     release: str | None
     platform: str | None
+    working_folder: str
     custom: bool
     env: Mapping[str, str]
     path: str = field(compare=False, default="")
@@ -87,9 +88,10 @@ def _read_file(node: YamlNode, reader: FieldReader, table: ImageTable) -> Iterat
             reader.fault(parts["row"], f"unknown row {quoted(row)}; name one of `images/`, or leave it out")
             continue
         runs_on = read_choice(parts.get("platform"), PLATFORMS, reader)
+        folder = read_working_folder(parts.get("working_folder"), reader)
         custom, env = read_flag(parts.get("custom"), reader), read_variables(parts.get("env"), reader)
         if image is not None:
-            yield ImageCase(image, row, release, runs_on, custom, env, reader.path, item.line)
+            yield ImageCase(image, row, release, runs_on, folder, custom, env, reader.path, item.line)
 
 
 def _missing_cases(row: ImageRow, cases: list[ImageCase]) -> Iterator[Fault]:
@@ -123,7 +125,13 @@ def _failure(case: ImageCase, table: ImageTable) -> str | None:
     release = table.release_of(*_named(case.image))
     custom = release is not None and release.is_custom
     found = ImageCase(
-        case.image, version.row or None, version.version, platform(case.image, table), custom, version.env
+        case.image,
+        version.row or None,
+        version.version,
+        platform(case.image, table),
+        working_folder(case.image, table),
+        custom,
+        version.env,
     )
     if found == case:
         return None

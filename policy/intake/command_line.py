@@ -62,6 +62,14 @@ class ImageVariable(Struct, frozen=True, gc=False):
     is_used: bool
 
 
+class FolderMounts(Struct, frozen=True):
+    """A working folder, and the mounts around it that may have a model, or, as ``file_mount``, only files."""
+
+    folder: str
+    mounts: tuple[str, ...] = ()
+    file_mount: str = ""
+
+
 class Container(Struct, frozen=True, omit_defaults=True):
     """One vLLM engine that a manifest would start, as the manifest states it.
 
@@ -82,7 +90,8 @@ class Container(Struct, frozen=True, omit_defaults=True):
     words. ``faults`` are those of an object that cannot be read, for which it then stands. ``secrets`` has the values
     that the manifest gives to names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the
     mounts that may have a model, and ``folder`` the working folder; it is empty if it is not stated. ``file_mount`` is
-    a mount that may be the working folder and has files, but no folders. ``stated`` has the secrets that the whole
+    a mount that may be the working folder and has files, but no folders. ``image_folder`` is the working folder by the
+    image, if the manifest does not state one and mounts are around it. ``stated`` has the secrets that the whole
     manifest states.
     """
 
@@ -112,6 +121,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
     mounts: tuple[str, ...] = ()
     folder: str = ""
     file_mount: str = ""
+    image_folder: FolderMounts | None = None
     stated: SecretValues = NO_SECRETS
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import MAX_FAULTS, RequestFault
-from policy.intake.command_line import ImageVariable, Installation, Omni
+from policy.intake.command_line import FolderMounts, ImageVariable, Installation, Omni
 from policy.intake.provenance import ASSUMED, IMAGE
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
@@ -132,7 +132,8 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has values that the manifest gives to
     names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the mounts that may have a
     model, and ``folder`` the working folder; it is empty if it is not stated. ``file_mount`` is a mount that may be the
-    working folder and has files, but no folders. ``stated`` has the secrets that the whole manifest states.
+    working folder and has files, but no folders. ``image_folder`` is the working folder by the image, if the manifest
+    does not state one and mounts are around it. ``stated`` has the secrets that the whole manifest states.
     """
 
     args: list[str] | str
@@ -156,6 +157,7 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     mounts: tuple[str, ...] = ()
     folder: str = ""
     file_mount: str = ""
+    image_folder: FolderMounts | None = None
     stated: SecretValues = NO_SECRETS
 
     @property

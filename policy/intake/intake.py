@@ -16,7 +16,7 @@ from policy.errors import RequestFault, RequestInvalid
 from policy.intake.command.paths import ANYWHERE
 from policy.intake.command.unknown_flags import without_secrets
 from policy.intake.command.words import PLACEHOLDER
-from policy.intake.command_line import ParsedOptions
+from policy.intake.command_line import FolderMounts, ParsedOptions
 from policy.intake.deployment_command import command_of, options_of
 from policy.intake.derive.derivation import VARIABLE, VARIABLES, derive, own_runner_facts
 from policy.intake.derive.omni import omni_of
@@ -68,7 +68,7 @@ from policy.secret_values import NO_SECRETS
 from policy.stated_secrets import secret_values, secrets_of_text, secrets_of_words, stated_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from policy.facts.facts import Facts
     from policy.intake.command_line import CommandLine, UnknownOption
@@ -250,8 +250,7 @@ def _derive(
     doubts = [
         *deployment.doubts,
         *command.doubts,
-        *mounted_models(deployment.mounts, None if deployment.folder == ANYWHERE else deployment.folder, models.asked),
-        *mounted_files(deployment.file_mount, models.asked),
+        *_mounted(deployment, models.asked),
     ]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
@@ -488,3 +487,14 @@ def _unknown_values(
     if len(env) == len(variables):
         return {}
     return {name: command.set_at.get(name, "") for name in names if name in variables and name not in env}
+
+
+def _mounted(deployment: Deployment, models: Collection[str]) -> Iterable[str]:
+    """Why vLLM may load a folder or a file of a mount instead of a model, in any of the working folders that count."""
+    found: dict[str, None] = {}
+    stated = FolderMounts(deployment.folder, deployment.mounts, deployment.file_mount)
+    for each in filter(None, (stated, deployment.image_folder)):
+        folder = None if each.folder == ANYWHERE else each.folder
+        found |= dict.fromkeys(mounted_models(each.mounts, folder, models))
+        found |= dict.fromkeys(mounted_files(each.file_mount, models))
+    return found

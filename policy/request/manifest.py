@@ -191,6 +191,7 @@ def _request_of(
         mounts=container.mounts,
         folder=container.folder,
         file_mount=container.file_mount,
+        image_folder=container.image_folder,
         stated=container.stated,
     )
     return replace(

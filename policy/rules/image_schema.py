@@ -10,18 +10,32 @@ from typing import Any, Final
 from policy.rules.images import (
     DIGEST,
     ENTRY_POINTS,
+    FOLDER_FIELDS,
     MAX_ROWS,
     MAX_TAGS,
     PLATFORMS,
     ROW_REQUIRED,
     VARIABLE,
     WHOLE_VERSION,
+    WORKING_FOLDER,
 )
 from policy.rules.json_schema import DIALECT, LINK, NAME, TEXT
 
 LINKS: Final = {"oneOf": [LINK, {"type": "array", "items": LINK, "minItems": 1}]}
 PLATFORM: Final = {"enum": list(PLATFORMS), "description": "the value of `environment.platform`"}
 CUSTOM: Final = {"type": "boolean", "description": "whether its vLLM is a build whose code may differ from the release"}
+FOLDER: Final = {
+    "type": "string",
+    "pattern": f"^{WORKING_FOLDER.pattern}$",
+    "description": "the working folder of a container whose manifest states none: the `WORKDIR` of the image",
+}
+FOLDERS: Final = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": {"enum": list(FOLDER_FIELDS)},
+    "additionalProperties": FOLDER,
+    "description": "the working folders by platform; `unknown` is for images that show none",
+}
 PRESUMED: Final = {
     "type": "boolean",
     "description": "whether a tag may be another project's version, so that it counts only if it is a known release",
@@ -57,6 +71,7 @@ def images_schema() -> dict[str, Any]:
                 "description": "vLLM's version, unless the tag contains it",
             },
             "platform": PLATFORM,
+            "working_folder": FOLDER,
             "custom": CUSTOM,
             "env": ENV,
             "references": LINKS,
@@ -76,6 +91,7 @@ def images_schema() -> dict[str, Any]:
                 "enum": list(map(str, ENTRY_POINTS)),
                 "description": "; ".join(f"{name}: {meaning}" for name, meaning in ENTRY_POINTS.items()),
             },
+            "working_folder": {"oneOf": [FOLDER, FOLDERS]},
             "custom": CUSTOM,
             "presumed": PRESUMED,
             "tags": {"type": "array", "minItems": 1, "maxItems": MAX_TAGS, "items": tag},
@@ -102,6 +118,7 @@ def image_cases_schema() -> dict[str, Any]:
             "row": {**NAME, "description": "the row that has it; left out if none has"},
             "release": {**TEXT, "description": "its version of vLLM; left out if it is not known"},
             "platform": PLATFORM,
+            "working_folder": {**FOLDER, "description": "its working folder; left out if it is not known"},
             "custom": CUSTOM,
             "env": ENV,
         },

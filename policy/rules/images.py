@@ -29,15 +29,19 @@ MAX_TAGS: Final = 1024
 """The maximum number of tags of a row."""
 DIGEST: Final = re.compile("sha256:[0-9a-f]{64}")
 WHOLE_VERSION: Final = re.compile(VERSION)
+WORKING_FOLDER: Final = re.compile("/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}){0,7})?")
 VARIABLE: Final = re.compile("[A-Z][A-Z0-9_]{0,63}")
 PLATFORMS: Final = (
     *("cuda", "rocm", "cpu", "xpu", "tpu", "out-of-tree"),
     *("ascend", "gaudi", "metal", "neuron", "openvino", "rbln", "spyre", "tenstorrent"),
 )
 """The values of `environment.platform`."""
+NO_PLATFORM: Final = "unknown"
+"""Stands for a platform that an image does not show."""
+FOLDER_FIELDS: Final = (*PLATFORMS, NO_PLATFORM)
 ROW_REQUIRED: Final = ("id", "names", "references")
-ROW_OPTIONAL: Final = ("title", "platform", "entry_point", "custom", "presumed", "tags")
-TAG_FIELDS: Final = ("tag", "digest", "release", "platform", "custom", "env", "references")
+ROW_OPTIONAL: Final = ("title", "platform", "entry_point", "working_folder", "custom", "presumed", "tags")
+TAG_FIELDS: Final = ("tag", "digest", "release", "platform", "working_folder", "custom", "env", "references")
 EXAMPLES: Final = {
     "names": "[llm-d/llm-d-cuda]",
     "references": "[https://github.com/llm-d/llm-d/releases/tag/v0.8.1]",
@@ -71,7 +75,7 @@ class ImageRelease:
 
     ``is_custom``: whether its code may differ from that release. ``is_presumed``: whether the tag may be another
     project's version, so that it counts only if vLLM has a known release of that version. ``platform`` is None if it is
-    not known. ``env`` has the variables that the image sets.
+    not known. ``env`` has the variables that the image sets. ``working_folder`` is empty if only the row may state it.
     """
 
     version: str
@@ -79,6 +83,7 @@ class ImageRelease:
     is_presumed: bool = False
     platform: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    working_folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +105,15 @@ class ImageTag:
 class ImageRow:
     """A row of the table: images with the same numbering, for the same hardware.
 
-    ``platform`` and ``entry_point`` are None if the row does not state them. ``document`` is the row as written.
+    ``platform`` and ``entry_point`` are None if the row does not state them. ``working_folders`` has them by platform,
+    with that of all others under `""`. ``document`` is the row as written.
     """
 
     id: str
     names: tuple[NamePattern, ...]
     platform: str | None
     entry_point: EntryPoint | None
+    working_folders: Mapping[str, str]
     literals: Mapping[str, ImageRelease]
     patterns: tuple[ImageTag, ...]
     digests: Mapping[str, ImageRelease]
@@ -187,6 +194,7 @@ def _read_row(node: YamlNode, reader: FieldReader) -> ImageRow | None:
     names = _read_names(fields.get("names"), reader)
     platform = read_choice(fields.get("platform"), PLATFORMS, reader)
     entry_point = read_choice(fields.get("entry_point"), tuple(map(str, EntryPoint)), reader)
+    working_folders = _read_working_folders(fields.get("working_folder"), reader)
     is_custom, is_presumed = (read_flag(fields.get(name), reader) for name in ("custom", "presumed"))
     releases = ImageRelease("", is_custom, is_presumed, platform)
     tags = _Tags({}, [], {})
@@ -199,6 +207,7 @@ def _read_row(node: YamlNode, reader: FieldReader) -> ImageRow | None:
         names,
         platform,
         EntryPoint(entry_point) if entry_point else None,
+        working_folders,
         tags.literals,
         tuple(tags.patterns),
         tags.digests,
@@ -224,6 +233,25 @@ def read_choice(node: YamlNode | None, legal: tuple[str, ...], reader: FieldRead
         return text
     reader.fault(node, f"expected one of {listed(legal)}, got {quoted(text)}{nearest(text, legal)}")
     return None
+
+
+def _read_working_folders(node: YamlNode | None, reader: FieldReader) -> dict[str, str]:
+    """The working folder of every image under `""`, or those by platform; a faulty one is left out."""
+    if node is None or not isinstance(node.value, dict):
+        folder = read_working_folder(node, reader)
+        return {"": folder} if folder else {}
+    fields = reader.fields(node, "working folder", (), FOLDER_FIELDS)
+    found = {name: read_working_folder(child, reader) for name, child in fields.items()}
+    return {name: folder for name, folder in found.items() if folder}
+
+
+def read_working_folder(node: YamlNode | None, reader: FieldReader) -> str:
+    """An absolute path; empty for an absent node or after a fault."""
+    text = reader.text(node)
+    if node is None or text is None or WORKING_FOLDER.fullmatch(text) is not None:
+        return text or ""
+    reader.fault(node, f"expected the absolute path of a folder, such as `/workspace`, got {quoted(text)}")
+    return ""
 
 
 def _read_references(node: YamlNode | None, reader: FieldReader) -> None:
@@ -259,8 +287,9 @@ def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Ta
     is_custom = read_flag(fields.get("custom"), reader) or row.is_custom
     platform = read_choice(fields.get("platform"), PLATFORMS, reader) or row.platform
     env = read_variables(fields.get("env"), reader)
+    folder = read_working_folder(fields.get("working_folder"), reader)
     release = reader.text(fields.get("release"))
-    found = ImageRelease(release or "", is_custom, row.is_presumed, platform, env)
+    found = ImageRelease(release or "", is_custom, row.is_presumed, platform, env, folder)
     if release is not None and WHOLE_VERSION.fullmatch(release) is None:
         reader.fault(fields["release"], f'expected a version of vLLM, got {quoted(release)}; write it as `"0.23.0"`')
         return

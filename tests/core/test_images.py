@@ -10,7 +10,7 @@ from shipped_images import RULES, read_manifest, shipped_images
 
 from policy.checks.check import check, faults_of
 from policy.errors import RulesInvalid
-from policy.intake.manifests.images import platform, serves_its_arguments, starts_vllm, version_of
+from policy.intake.manifests.images import platform, serves_its_arguments, starts_vllm, version_of, working_folder
 from policy.intake.manifests.registry import read_manifest as read_with
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources, read_folder
@@ -53,6 +53,7 @@ def rows(*texts: str) -> str:
 
 
 GOOD = rows('tags: [{tag: "{release}"}, {tag: v1, release: "0.23.0"}]')
+NO_FOLDER = "expected the absolute path of a folder, such as `/workspace`, got"
 FAULTS: list[tuple[str, list[str]]] = [
     ("images: []\n", ["images/one.yaml:1:9: expected a list of images, got `[]`"]),
     (
@@ -90,6 +91,26 @@ FAULTS: list[tuple[str, list[str]]] = [
                 "images/one.yaml:2:80: expected one of `vllm-serve`, `vllm`, `vllm-omni`, `huggingfaceserver`, "
                 "`other`, got `bash`"
             )
+        ],
+    ),
+    *(
+        (
+            rows(f"working_folder: {folder}"),
+            [
+                f"images/one.yaml:2:83: {NO_FOLDER} `{folder.strip(chr(34))}`",
+            ],
+        )
+        for folder in ("app", '"/app/"', '"/app/../x"', '"/a b"', "//app", "/~/x", '"/$HOME"')
+    ),
+    (
+        rows("working_folder: {gpu: /app, cuda: app}"),
+        [
+            (
+                "images/one.yaml:2:84: unknown field `gpu` in the working folder; legal: `cuda`, `rocm`, `cpu`, `xpu`, "
+                "`tpu`, `out-of-tree`, `ascend`, `gaudi`, `metal`, `neuron`, `openvino`, `rbln`, `spyre`, "
+                "`tenstorrent`, `unknown`"
+            ),
+            f"images/one.yaml:2:101: {NO_FOLDER} `app`",
         ],
     ),
     (rows('custom: "yes"'), ["images/one.yaml:2:75: expected `true` or `false`, got `yes`"]),
@@ -215,6 +236,38 @@ def test_a_tag_shows_the_release_of_the_first_pattern_that_matches_and_a_listed_
     tags: list[Any], tag: str, version: str | None
 ) -> None:
     assert version_of(f"team/one:{tag}", table({"tags": tags})).version == version
+
+
+FOLDERS: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "team/one:v1", ""),
+    ({"working_folder": "/app"}, "team/one:v1", "/app"),
+    ({"working_folder": "/app"}, "TEAM/one", "/app"),
+    ({"working_folder": "/app"}, "team/two:v1", ""),
+    ({"working_folder": "/"}, "team/one:v1", "/"),
+    ({"working_folder": "/app", "tags": [{"tag": "v1", "release": "0.23.0"}]}, "team/one:v1", "/app"),
+    ({"working_folder": "/app", "tags": [{"tag": "v1", "release": "0.23.0"}]}, "team/one:v2", "/app"),
+    (
+        {"working_folder": "/app", "tags": [{"tag": "v1", "release": "0.23.0", "working_folder": "/x"}]},
+        "team/one:v1",
+        "/x",
+    ),
+    ({"tags": [{"tag": "{release}", "working_folder": "/x"}]}, "team/one:v0.23.0", "/x"),
+    ({"tags": [{"tag": "{release}", "working_folder": "/x"}]}, "team/one:v1", ""),
+    ({"working_folder": {"cpu": "/c", "rocm": "/r"}, "platform": "rocm"}, "team/one:v1", "/r"),
+    ({"working_folder": {"cpu": "/c", "rocm": "/r"}, "platform": "rocm"}, "team/one:v1-cpu", "/c"),
+    ({"working_folder": {"cpu": "/c", "rocm": "/r"}, "platform": "cuda"}, "team/one:v1", ""),
+    ({"working_folder": {"cpu": "/c", "rocm": "/r"}}, "team/one:v1", ""),
+    ({"working_folder": {"cpu": "/c", "unknown": "/u"}}, "team/one:v1", "/u"),
+    ({"working_folder": {"cpu": "/c", "unknown": "/u"}, "platform": "cuda"}, "team/one:v1", ""),
+    ({"names": ["team/one-*"], "working_folder": {"cpu": "/c", "rocm": "/r"}}, "team/one-vllm-rocm:v1", "/r"),
+]
+
+
+@pytest.mark.parametrize(("row", "image", "folder"), FOLDERS)
+def test_the_working_folder_of_an_image_is_that_of_its_tag_else_of_its_platform_or_row(
+    row: dict[str, Any], image: str, folder: str
+) -> None:
+    assert working_folder(image, table(row)) == folder
 
 
 NAMES: list[tuple[str, str]] = [

@@ -81,11 +81,11 @@ def effects_before(
 
 
 def effects_beside(
-    commands: Iterable[CommandBeside], env: Variables, server: ServerCommand | None, folder: str
+    commands: Iterable[CommandBeside], env: Variables, server: ServerCommand | None, folder: str, start: str = ""
 ) -> EarlierEffects:
     """What the hooks and probes of a server mean for it; it is not certain that any runs before the server loads.
 
-    ``folder`` is the server's.
+    ``folder`` is the server's, and ``start`` the absolute one in which its container starts, empty if not known.
     """
     reader = _Reader(env, IMAGES if server is None else server.environment, "", starts_shell=False)
     reader.runs = "may run"
@@ -93,7 +93,7 @@ def effects_beside(
         reader.field = command.field
         reader.files.enter(command.folder or folder)
         reader.read_words(command.words)
-    found = reader.effects(server, folder)
+    found = reader.effects(server, folder, start)
     return EarlierEffects([*map(as_uncertain, found.installations)], found.doubts)
 
 
@@ -149,12 +149,14 @@ class _Reader:
                 why = f"`{self.field}` {self.runs} before the start and cannot be read: {error}"
                 self.doubts.setdefault("unread", why)
 
-    def effects(self, server: ServerCommand | None, folder: str) -> EarlierEffects:
-        """What all that was read means for a server that starts in a folder."""
+    def effects(self, server: ServerCommand | None, folder: str, start: str = "") -> EarlierEffects:
+        """What all that was read means for a server that starts in a folder, which may be relative to ``start``."""
         files = self.files
         files.enter(folder)
         changed = files.replaced if server is None else files.before(server)
-        models = () if server is None else files.other_models(server)
+        models = {} if server is None else dict.fromkeys(files.other_models(server))
+        if server is not None and start:
+            models |= dict.fromkeys(files.other_models(server, start))
         installations = self.installations if changed is None else [*self.installations, changed]
         return EarlierEffects(installations, [*self.doubts.values(), *models])
 

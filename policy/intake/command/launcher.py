@@ -220,6 +220,7 @@ def find_server(
     has_hidden_variables: bool = False,
     doubts_programs: bool = False,
     has_vllms_image: bool = False,
+    folder: str = "",
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a whole command starts, or why that is not known; None if it starts no server.
 
@@ -228,12 +229,12 @@ def find_server(
     ``is_command``: whether the first word is certainly a program, and no argument of an image's entry point. `env` is
     the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
     Flags alone, or a model with flags, do not count: they could be another program's. With ``doubts_programs`` it is
-    not known either of a program that may start others.
+    not known either of a program that may start others. ``folder`` is the absolute working folder in which it starts.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None
     unknown_programs: list[UnreadableCommand] | None = [] if doubts_programs else None
-    context = ScriptContext(ExpansionBudget(), has_hidden_variables, unknown_programs=unknown_programs)
+    context = ScriptContext(ExpansionBudget(), has_hidden_variables, unknown_programs=unknown_programs, folder=folder)
     stated = [*filter(None, env.values()), *([VLLM] if has_vllms_image else [])]
     found: ServerCommand | UnreadableCommand | None
     try:

@@ -44,7 +44,7 @@ BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|sk
 ABSOLUTE: Final = frozenset("/~$")
 """The characters with which a path begins that is in no working folder, or in one that is not known."""
 IMAGE_FOLDER: Final = "/vllm-workspace"
-"""The working folder of vLLM's images, which may be that of a script if it does not change to a known one."""
+"""The working folder of vLLM's images, in which a script may start if no other folder is known."""
 MAX_POSSIBLE: Final = 16
 """How many paths of which only parts are known are kept of each kind; with more, any model may be changed."""
 MAX_CHANGED: Final = 4096
@@ -110,10 +110,11 @@ class ChangedModels(Struct):
                 return program
         return None
 
-    def doubts(self, server: ServerCommand, folder: str, written: Mapping[str, str]) -> Iterator[str]:
+    def doubts(self, server: ServerCommand, folder: str, written: Mapping[str, str], start: str) -> Iterator[str]:
         """Why a server may load another model than it names, or other configuration; at most one reason for each.
 
-        ``written`` has the files that commands may write, with the programs.
+        ``written`` has the files that commands may write, with the programs. A ``folder`` that is not known is relative
+        to the one in which the script starts, which may be ``start``.
         """
         is_possible = bool(self._may_make or self._may_fill or self._may_write)
         if not (self._made or self._filled or self._changed or written or is_possible):
@@ -123,7 +124,7 @@ class ChangedModels(Struct):
             path = joined(folder, name)
             if is_model in found or len(path) > MAX_PATH:
                 continue
-            paths = (path,) if path[:1] in ABSOLUTE else (path, f"{IMAGE_FOLDER}/{path}")
+            paths = (path,) if path[:1] in ABSOLUTE else (path, joined(start, path))
             maker = next(filter(None, (self._made.get(each) or self._filler(name, each) for each in paths)), None)
             changed = self._changed if is_model else written
             changer = maker or next(filter(None, map(changed.get, paths)), self._many if is_model else None)

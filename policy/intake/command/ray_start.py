@@ -53,12 +53,17 @@ class RayStart(Struct, frozen=True):
                 return changed
         return self.installation
 
-    def doubts_about(self, server: ServerCommand) -> list[str]:
-        """Why a server that Ray starts may get other variables or load another model."""
+    def doubts_about(self, server: ServerCommand, start: str) -> list[str]:
+        """Why a server that Ray starts may get other variables or load another model.
+
+        ``start`` is the absolute folder in which the command starts; empty if it is not known.
+        """
         found = dict.fromkeys(self.doubts)
         for files, folder in self.files:
             files.enter(folder)
             found.update(dict.fromkeys(files.other_models(server)))
+            if start:
+                found.update(dict.fromkeys(files.other_models(server, start)))
         return [*found]
 
 

@@ -23,7 +23,7 @@ from policy.intake.command.filled_folders import (
     filled_folders,
 )
 from policy.intake.command.links import LINKERS, Links
-from policy.intake.command.model_folders import REMOVERS, ChangedModels, filled_by, made_folders, paths_in
+from policy.intake.command.model_folders import IMAGE_FOLDER, REMOVERS, ChangedModels, filled_by, made_folders, paths_in
 from policy.intake.command.paths import MAX_PATH, joined
 from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.possible_paths import in_working_folder, possible_path
@@ -327,12 +327,12 @@ class ReplacedFiles(Struct):
                 if ABOVE.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
                     self.replaced = self.replaced or _replaced(program)
 
-    def other_models(self, server: ServerCommand) -> Iterator[str]:
-        """Why a server may load another model because of the commands before it."""
+    def other_models(self, server: ServerCommand, start: str = IMAGE_FOLDER) -> Iterator[str]:
+        """Why a server may load another model because of the commands before it; ``start`` is the first folder."""
         folder = self.folder
         for each in server.folders:
             folder = joined(folder, each)
-        return self._models.doubts(server, folder, self._written)
+        return self._models.doubts(server, folder, self._written, start)
 
     def _is_loaded(self, target: str) -> bool:
         """Whether a target may name a place from which the engine is loaded."""

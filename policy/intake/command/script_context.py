@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.intake.command.expansion import ExpansionBudget  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001  # as above
@@ -31,7 +32,8 @@ class ScriptContext(Struct, frozen=True, gc=False):
 
     ``has_hidden_variables``: whether the command may get variables whose names are unknown, as from a Secret. ``job``
     stands for what Ray starts later, so that `ray start` counts as a server; None if no such server is meant.
-    ``unknown_programs`` gets the first program that may start others; None if it is not asked for.
+    ``unknown_programs`` gets the first program that may start others; None if it is not asked for. ``folder`` is the
+    absolute working folder in which the whole command starts; empty if it is not known.
     """
 
     budget: ExpansionBudget
@@ -41,12 +43,11 @@ class ScriptContext(Struct, frozen=True, gc=False):
     unknown_programs: list[UnreadableCommand] | None = None
     scripts: list[list[Command]] = []
     """The commands of the scripts: those that start no server as they are read may hide one (`hidden_starts`)."""
+    folder: str = ""
 
     def inner(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""
-        return ScriptContext(
-            self.budget, self.has_hidden_variables, self.depth + 1, self.job, self.unknown_programs, self.scripts
-        )
+        return replace(self, depth=self.depth + 1)
 
 
 FindServer: TypeAlias = Callable[

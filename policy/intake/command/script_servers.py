@@ -28,7 +28,7 @@ from policy.masking import shown_command
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import Command
@@ -92,6 +92,8 @@ class _CommandsBefore(Struct):
     installations: ScriptInstallations
     env: Variables
     budget: ExpansionBudget
+    start_folder: str = ""
+    """The absolute folder in which the whole command starts; empty if it is not known."""
     files: ReplacedFiles = field(default_factory=ReplacedFiles)
     triton: list[str] = []
     """What the first command that may replace Triton does to it."""
@@ -151,6 +153,7 @@ class _CommandsBefore(Struct):
             found,
             folders=_followed([*self.folders.before(commands, command), *found.folders], found.folders, files),
             doubts=[*found.doubts, *files.other_models(found)],
+            folder_doubts=[*found.folder_doubts, *self._in_start_folder(files, found)],
         )
         if context.job is not None:
             context.job.files.append((files, files.folder))
@@ -176,19 +179,30 @@ class _CommandsBefore(Struct):
             self.unread = [_without_models(command, named) for command in self.unread]
         self.read()
         doubts = [*files.other_models(server)] if run.is_repeated else []
+        in_folder = [*self._in_start_folder(files, server)] if run.is_repeated else []
         if run.is_repeated and self.folders.count > run.entered:
             folders = [*found.folders[: run.entered], *self.folders.again(run.entered), *server.folders]
             found = replace(found, folders=_followed(folders, server.folders, files))
         beside = copy(files)
         beside.enter(run.folder)
         doubts += beside.other_models(server)
+        in_folder += self._in_start_folder(beside, server)
         installation = found.installation
         if server.installation is None:
             is_later = self.installations.number > run.number
             installation = as_uncertain(installation or MAY_INSTALL) if is_later else installation
             installation = _changed(installation, beside.before(server))
-        run.found = replace(found, installation=installation, doubts=[*dict.fromkeys([*found.doubts, *doubts])])
+        run.found = replace(
+            found,
+            installation=installation,
+            doubts=[*dict.fromkeys([*found.doubts, *doubts])],
+            folder_doubts=[*dict.fromkeys([*found.folder_doubts, *in_folder])],
+        )
         run.triton = self.triton
+
+    def _in_start_folder(self, files: ReplacedFiles, server: ServerCommand) -> Iterable[str]:
+        """Why a server may load another model from the folder in which the whole command starts."""
+        return files.other_models(server, self.start_folder) if self.start_folder else ()
 
 
 def server_in_script(
@@ -205,7 +219,7 @@ def server_in_script(
     never: list[tuple[ServerCommand, str]] = []
     unread: UnreadableCommand | None = None
     copied = renamed = ""
-    before = _CommandsBefore(ScriptInstallations(InstallVariables(env)), env, context.budget)
+    before = _CommandsBefore(ScriptInstallations(InstallVariables(env)), env, context.budget, context.folder)
     inner = context.inner()
     for at, command in enumerate(commands):
         if piped is not None and not command.is_piped:
@@ -314,6 +328,7 @@ def _with_doubts(
         first.doubts.append(f"{unread.why}, and the script runs it as well")
     for found in started[1:]:
         first.doubts.extend(found.doubts[:1])
+        first.folder_doubts.extend(found.folder_doubts[:1])
     return first
 
 

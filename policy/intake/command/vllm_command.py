@@ -56,6 +56,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     scripts activate, empty if they activate none. ``set_at`` has the place of the word that sets or clears each
     variable. ``module`` is the module of vLLM that `python -m` starts, if it is started so. ``unreached`` says why
     another server of its script, with different arguments or variables, never runs; empty if there is none.
+    ``folder_doubts`` are those that hold if the command starts in the folder of its context.
     """
 
     words: list[str]
@@ -72,6 +73,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     set_at: dict[str, str] = {}
     module: str = ""
     unreached: str = ""
+    folder_doubts: list[str] = []
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ Defines the order of a controller's and the user's words, and the notes on words
 from __future__ import annotations
 
 from itertools import chain
+from posixpath import isabs
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher
@@ -15,7 +16,7 @@ from policy.intake.command.paths import ANYWHERE
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, server_names, starts_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Unknown
-from policy.intake.command_line import Container, ImageVariable, Installation
+from policy.intake.command_line import Container, FolderMounts, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
@@ -24,7 +25,7 @@ from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.placed_programs import are_mounted, may_start
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
 from policy.intake.manifests.stated_variables import StatedVariables
-from policy.intake.manifests.working_folder import working_folder
+from policy.intake.manifests.working_folder import start_folder, working_folder
 from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
@@ -360,6 +361,7 @@ class EngineDraft:
             has_hidden_variables=self.has_hidden_variables,
             doubts_programs=doubts_programs,
             has_vllms_image=self.has_vllms_image(),
+            folder=self.start_folder(),
         )
         self.server = found if isinstance(found, ServerCommand) else None
         return found
@@ -424,9 +426,10 @@ class EngineDraft:
         is_labelled = version is None and self.label_version is not None
         if is_labelled:
             version, version_cause = self.label_version, CAUSE
-        mounted = self.mounts.other_vllm(self.server, self.folder, self.env) or self.mounts.libraries(
-            self.server, self.env, self.words
-        )
+        folder, image_folder = self.working_folders()
+        mounted = self.mounts.other_vllm(
+            self.server, self.folder, self.env, "" if image_folder == ANYWHERE else image_folder
+        ) or self.mounts.libraries(self.server, self.env, self.words)
         replaced = self.mounts.within(path for path, name in self.models.items() if name != path)
         if replaced is not None:
             mount, path = replaced
@@ -440,7 +443,8 @@ class EngineDraft:
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
                 self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
-        folder = self.entered(() if self.server is None else self.server.folders)
+        if self.server is not None:
+            self.doubts += [doubt for doubt in self.server.folder_doubts if doubt not in self.server.doubts]
         env = {name: None if value and TEMPLATE in value else value for name, value in self.env.items()}
         container = Container(
             path=self.node.path,
@@ -468,6 +472,7 @@ class EngineDraft:
             mounts=self.mounts.filled(folder),
             file_mount=self.mounts.with_files(folder),
             folder=folder,
+            image_folder=self._mounts_around(image_folder),
         )
         self.node.reader.add(container, self.node)
 
@@ -478,13 +483,33 @@ class EngineDraft:
             words = self.words if self.words and not self.words[0].startswith("-") else [*VLLM_SERVE, *self.words]
             found = launcher.find_server(words, self.env, is_command=True)
             server = found if isinstance(found, ServerCommand) else None
-        effects = effects_beside(self.beside, self.env, server, self.folder)
+        effects = effects_beside(self.beside, self.env, server, self.folder, self.start_folder())
         self.doubts += effects.doubts
         return effects.installations
 
     def entered(self, folders: Iterable[str]) -> str:
         """The working folder after a command changes to others, from the container's on, as ``working_folder``."""
         return working_folder(self.folder, folders, self.mounts, () if self.server is None else self.server.words)
+
+    def start_folder(self) -> str:
+        """The absolute folder in which the container starts, by the manifest or its image; empty if it is not known."""
+        return start_folder(self.folder, images.working_folder(self.image, self.table))
+
+    def working_folders(self) -> tuple[str, str]:
+        """The working folder of the server by what is stated, and the one if its container starts in the image's.
+
+        The second is empty if it is not known, or if it is the first one.
+        """
+        folders = () if self.server is None else self.server.folders
+        words = () if self.server is None else self.server.words
+        folder, start = self.entered(folders), self.start_folder()
+        from_image = working_folder(start, folders, self.mounts, words) if start and not isabs(self.folder) else ""
+        return folder, "" if from_image == folder else from_image
+
+    def _mounts_around(self, folder: str) -> FolderMounts | None:
+        """The mounts that may have a model in a working folder; None if none may."""
+        mounts, file_mount = (self.mounts.around(folder), self.mounts.with_files(folder)) if folder else ((), "")
+        return FolderMounts(folder, mounts, file_mount) if mounts or file_mount else None
 
     def _add_image_variables(self, found: ImageVersion) -> bool:
         """Set the variables that the image sets, unless the manifest sets them; returns whether there are any."""

@@ -1,4 +1,4 @@
-"""What a container image's name shows: whether it starts vLLM by default, its vLLM release, and its platform.
+"""What a container image's name shows: whether it starts vLLM by default, its release, platform and working folder.
 
 Splits names, and reads the words in them that show vLLM and hardware. Which images contain which vLLM is in the
 ``table`` of images (``policy.rules.images``).
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.messages import quoted
-from policy.rules.images import EntryPoint
+from policy.rules.images import NO_PLATFORM, EntryPoint
 
 if TYPE_CHECKING:
     from policy.rules.images import ImageRelease, ImageRow, ImageTable
@@ -134,6 +134,17 @@ def platform(image: str | None, table: ImageTable) -> str | None:
         return release.platform
     repository, tag, _ = split_name(image.lower())
     return _word(tag or "") or of_row or _word(repository.rpartition("/")[2])
+
+
+def working_folder(image: str | None, table: ImageTable) -> str:
+    """The working folder of an image's containers where a manifest states none; empty if the table has none."""
+    if image is None or len(image) > MAX_NAME:
+        return ""
+    row, release = _release_of(image, table)
+    if row is None or (release is not None and release.working_folder):
+        return "" if release is None else release.working_folder
+    folders = row.working_folders
+    return (folders.get(platform(image, table) or NO_PLATFORM) or folders.get("", "")) if folders else ""
 
 
 def platform_of_folder(image: str | None) -> tuple[str, str] | None:

@@ -144,6 +144,14 @@ class Mounts:
         above = set(_ancestry(folder)) if isabs(folder) else self._empty if folder == ANYWHERE else set()
         return tuple(path for path in self._count if path not in self._empty or path not in above)
 
+    def around(self, folder: str) -> tuple[str, ...]:
+        """Those of the ``filled`` mount points that are at, above or below a working folder; all if it may be any."""
+        filled = self.filled(folder)
+        if not filled or not isabs(folder):
+            return filled
+        above, below = set(_ancestry(folder)), f"{folder.rstrip('/')}/"
+        return tuple(path for path in filled if path in above or path.startswith(below))
+
     def with_files(self, folder: str) -> str:
         """A mount point that may be the working folder and have files, but no folder; empty if none is."""
         known = (folder,) if folder != ANYWHERE else self._files
@@ -174,9 +182,12 @@ class Mounts:
         return None
 
     def other_vllm(
-        self, server: ServerCommand | None, folder: str, env: Mapping[str, str | None]
+        self, server: ServerCommand | None, folder: str, env: Mapping[str, str | None], entered: str = ""
     ) -> Installation | None:
-        """The vLLM that may run from a volume, if any; ``folder`` is the working folder, empty for the image's own."""
+        """The vLLM that may run from a volume, if any; ``folder`` is the working folder, empty for the image's own.
+
+        ``entered`` is the absolute folder in which the server starts if its container starts in the image's own.
+        """
         replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env)
         if replaced is not None:
             shown = replaced[1:] if replaced[1:2] in {"~", "$"} else self._written.get(replaced, replaced)
@@ -187,11 +198,12 @@ class Mounts:
             return None
         folders = [found for found in (folder, *server.folders) if found]
         if any(PYTHON.fullmatch(program.rpartition("/")[2]) for program in server.programs):
-            for found in folders:
+            for found in (*folders, entered) if entered else folders:
                 if self._may_contain(join(found, "vllm")):
                     return Installation(None, f"the working folder {quoted(found)} may have another vLLM")
         for program in server.programs:
             starts = [join(found, program) for found in folders] or [program]
+            starts += [join(entered, program)] if entered else []
             if "/" in program and any(map(self._may_contain, starts)):
                 return Installation(None, f"{quoted(program)} may be a different vLLM from the image's")
         return None

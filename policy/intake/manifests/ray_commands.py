@@ -77,7 +77,7 @@ def read_effects(draft: EngineDraft, start: RayStart | None) -> list[Installatio
     server = draft.server
     if start is None or server is None:
         return []
-    doubts = [STARTING.format(doubt) for doubt in start.doubts_about(server)]
+    doubts = [STARTING.format(doubt) for doubt in start.doubts_about(server, draft.start_folder())]
     draft.doubts += [doubt for doubt in doubts if doubt not in draft.doubts]
     installation = start.installation_for(server)
     return [] if installation is None else [installation]

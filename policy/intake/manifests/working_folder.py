@@ -1,4 +1,4 @@
-"""The working folder of a container's server: the container's own, and the folders that its command changes to.
+"""The working folder of a container's server: the container's own or its image's, and what its command changes to.
 
 Not here: which folders a command changes to (`script_servers`).
 """
@@ -44,6 +44,17 @@ def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequ
             return ANYWHERE
     stays = any(_may_have_model(each, mounts, words) for each in left)
     return ANYWHERE if stays else absolute(folder) if isabs(folder) else folder
+
+
+def start_folder(own: str, image: str) -> str:
+    """The absolute folder in which a container starts; empty if it is not known.
+
+    ``own`` is the container's, as stated or empty, and ``image`` its image's, empty if it is not known.
+    """
+    if type(own) is Unknown:
+        return ""
+    folder = _changed(image, own) if own else image
+    return absolute(folder) if isabs(folder) else ""
 
 
 def _changed(folder: str, path: str) -> str:
