@@ -550,6 +550,135 @@ def folder_warning(mount: str, model: str = MODEL) -> list[str]:
 SERVED = ["vllm", "serve", MODEL]
 
 
+DYNAMO = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.0"
+XPU = "vllm/vllm-openai-xpu:v0.33.0"
+KSERVE_GPU = "kserve/huggingfaceserver:v0.20.0-gpu"
+DYNAMO_WORKER = ["python3", "-m", "dynamo.vllm", "--model", MODEL]
+IMAGE_FOLDERS: list[tuple[str, str, dict[str, Any], bool]] = [
+    (DYNAMO, "/workspace", {"command": SERVED}, True),
+    (DYNAMO, "/workspace/", {"command": DYNAMO_WORKER}, True),
+    (DYNAMO, "/workspace", {"command": ["sh", "-c", f"exec {' '.join(SERVED)}"]}, True),
+    (DYNAMO, "/workspace", {"command": ["sh", "-c", f"cd x && {' '.join(SERVED)}"]}, True),
+    (DYNAMO, "/workspace/x", {"command": ["sh", "-c", f"cd x && {' '.join(SERVED)}"]}, True),
+    (DYNAMO, "/workspace/y", {"command": ["sh", "-c", f"cd x && {' '.join(SERVED)}"]}, False),
+    (DYNAMO, "/workspace", {"command": ["sh", "-c", f"cd /data; {' '.join(SERVED)}"]}, True),
+    (DYNAMO, "/workspace", {"command": ["sh", "-c", f"cd /data && {' '.join(SERVED)}"]}, False),
+    (DYNAMO, "/workspace", {"command": ["sh", "-c", f"cd ~ && {' '.join(SERVED)}"]}, False),
+    (DYNAMO, "/workspace", {"command": SERVED, "workingDir": "/data"}, False),
+    (DYNAMO, "/workspace", {"command": SERVED, "workingDir": "/workspace"}, True),
+    (DYNAMO, "/workspace/Qwen", {"command": SERVED}, True),
+    (DYNAMO, "/models/Qwen", {"command": SERVED}, True),  # the image of a tag that is not known may have another folder
+    (DYNAMO, "/workspace/models", {"command": SERVED}, False),
+    (DYNAMO, "/work", {"command": SERVED}, False),
+    (DYNAMO.replace("1.3.0", "mine"), "/workspace", {"command": SERVED}, True),
+    (XPU, "/workspace", {"command": SERVED}, True),
+    (XPU, "/workspace", {"args": [MODEL]}, True),
+    (XPU.replace("xpu", "rocm"), "/app", {"args": [MODEL]}, True),
+    (XPU.replace("xpu", "rocm"), "/workspace", {"args": [MODEL]}, False),
+    ("rayproject/ray-llm:2.59.0", "/home/ray", {"command": SERVED}, True),
+    ("quay.io/ascend/vllm-ascend:v0.25.1rc1", "/workspace", {"command": SERVED}, True),
+    ("vllm/vllm-omni:v0.33.0", "/app", {"command": SERVED}, True),
+    (KSERVE_GPU, "/kserve-workspace", {"args": [f"--model_id={MODEL}"]}, True),
+    (KSERVE_GPU.replace("-gpu", ""), "/kserve-workspace", {"args": [f"--model_id={MODEL}"]}, False),
+    ("team/mine-vllm:7", "/workspace", {"command": SERVED}, False),
+]
+
+
+@pytest.mark.parametrize(("image", "mount", "fields", "is_warned"), IMAGE_FOLDERS)
+def test_a_mount_in_the_working_folder_of_an_image_may_have_the_model(
+    ask: Asking,
+    image: str,
+    mount: str,
+    fields: dict[str, Any],
+    is_warned: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    found = model_warnings(ask, pod(mount, **{**fields, "image": image}))
+    expected = folder_warning(mount.rstrip("/")) if is_warned else []
+    assert [each for each in found if "instead of that model" in each] == expected
+
+
+@pytest.mark.parametrize("volume", [{"emptyDir": {}}, {"secret": {"secretName": "s"}}])
+@pytest.mark.parametrize(("model", "mount"), [("gpt2", "/workspace"), ("Qwen/dense", "/workspace"), ("gpt2", "/data")])
+def test_a_volume_without_folders_in_the_working_folder_of_an_image_may_have_a_file(
+    ask: Asking, volume: dict[str, Any], model: str, mount: str
+) -> None:
+    document = pod(mount, command=["vllm", "serve", model], image=DYNAMO)
+    document["spec"]["volumes"] = [{"name": "v", **volume}]
+    found = [each for each in model_warnings(ask, document, model) if "instead" in each]
+    is_file = (model, mount, "secret" in volume) == ("gpt2", "/workspace", True)
+    expected = "the volume at `/workspace` may have the file `gpt2`, and vLLM loads it instead of that model's "
+    assert found == ([f"{expected}configuration"] if is_file else [])
+
+
+@pytest.mark.parametrize(
+    ("mount", "command", "is_warned"),
+    [
+        ("/workspace", DYNAMO_WORKER, True),
+        ("/workspace/vllm", DYNAMO_WORKER, True),
+        ("/workspace", ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL], True),
+        ("/workspace", ["sh", "-c", f"cd /data && {' '.join(DYNAMO_WORKER)}"], False),
+        ("/workspace", SERVED, False),
+        ("/workspace/models", DYNAMO_WORKER, False),
+        ("/workspace", ["bin/vllm", "serve", MODEL], True),
+    ],
+)
+def test_the_working_folder_of_an_image_may_have_another_vllm(
+    ask: Asking,
+    mount: str,
+    command: list[str],
+    is_warned: bool,  # noqa: FBT001  # a table's value
+) -> None:
+    found = model_warnings(ask, pod(mount, command=command, image=DYNAMO))
+    causes = ("the working folder `/workspace` may have", "the mount at `/workspace/vllm` may", "`bin/vllm` may be")
+    assert any(each.startswith(causes) for each in found) == is_warned
+
+
+MAKES = "may make the folder `Qwen/dense`, and vLLM loads it instead of that model"
+CHANGES = "may change the files of the folder `Qwen/dense` before vLLM loads them"
+
+
+@pytest.mark.parametrize(
+    ("script", "own", "image", "warned"),
+    [
+        (f"mkdir -p /workspace/{MODEL}; vllm serve {MODEL}", "", DYNAMO, ""),  # an empty folder is no model
+        (
+            f"mkdir -p /workspace/Qwen; cp -r /x/q /workspace/{MODEL}; exec vllm serve {MODEL}",
+            "",
+            DYNAMO,
+            f"`cp` {MAKES}",
+        ),
+        (f"cp -r /x/q /workspace/{MODEL}; {' '.join(DYNAMO_WORKER)}", "", DYNAMO, f"`cp` {MAKES}"),
+        (f"cp -r /x/q {MODEL}; vllm serve {MODEL}", "", DYNAMO, f"`cp` {MAKES}"),
+        (f"cp /x/c /workspace/{MODEL}/config.json; vllm serve {MODEL}", "", DYNAMO, f"`cp` {CHANGES}"),
+        (f"vllm serve {MODEL} & cp -r /x/q /workspace/{MODEL}; wait", "", DYNAMO, f"`cp` {MAKES}"),
+        (f'bash -c "cp -r /x/q /workspace/{MODEL}"; vllm serve {MODEL}', "", DYNAMO, f"`bash` {MAKES}"),
+        (f'cp -r /x/q /workspace/{MODEL}; bash -c "vllm serve {MODEL}"', "", DYNAMO, f"`cp` {MAKES}"),
+        (f"cp -r /x/q /app/{MODEL}; vllm serve {MODEL}", "", DYNAMO, ""),
+        (f"cp -r /x/q /workspace/{MODEL}; vllm serve {MODEL}", "/data", DYNAMO, ""),
+        (f"cp -r /x/q /data/{MODEL}; vllm serve {MODEL}", "/data", DYNAMO, f"`cp` {MAKES}"),
+        (f"cp -r /x/q /workspace/{MODEL}; cd /data && vllm serve {MODEL}", "", DYNAMO, ""),
+        (f"cp -r /x/q /workspace/vllm/{MODEL}; vllm serve {MODEL}", "", XPU, f"`cp` {MAKES}"),
+        (f"cp -r /x/q /vllm-workspace/{MODEL}; vllm serve {MODEL}", "", DYNAMO, f"`cp` {MAKES}"),
+        (f"cp -r /x/q /vllm-workspace/{MODEL}; vllm serve {MODEL}", "", IMAGE, f"`cp` {MAKES}"),
+    ],
+)
+def test_a_script_may_make_the_model_in_the_folder_in_which_it_starts(
+    ask: Asking, script: str, own: str, image: str, warned: str
+) -> None:
+    fields = {"workingDir": own} if own else {}
+    document = pod(command=["bash", "-c", script], image=image, **fields)
+    found = [each for each in model_warnings(ask, document) if each.endswith((MAKES, CHANGES))]
+    assert found == ([warned] if warned else [])
+
+
+@pytest.mark.parametrize(("own", "at"), [("", "/workspace"), ("/data", "/data"), ("/data", "/workspace")])
+def test_a_hook_may_make_the_model_in_the_folder_in_which_the_container_starts(ask: Asking, own: str, at: str) -> None:
+    hook = {"postStart": {"exec": {"command": ["cp", "-r", "/x/q", f"{at}/{MODEL}"]}}}
+    document = pod(command=SERVED, image=DYNAMO, lifecycle=hook, **({"workingDir": own} if own else {}))
+    found = [each for each in model_warnings(ask, document) if each.endswith(MAKES)]
+    assert found == ([f"`cp` {MAKES}"] if at == (own or "/workspace") else [])
+
+
 @pytest.mark.parametrize("model", ["gpt2", "./x/../gpt2", "Qwen/dense", "/data/gpt2"])
 @pytest.mark.parametrize(
     ("volume", "has_files"),
