@@ -46,6 +46,7 @@ from policy.intake.model.pooling import MODULES
 from policy.intake.model.redirection import mounted_files, mounted_models, redirections
 from policy.intake.model.tables import tables
 from policy.intake.model.transformers_releases import transformers_warnings
+from policy.intake.model.unusual_fields import unusual_in_others
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models
 from policy.intake.origins import pointer_of
 from policy.intake.refused_arguments import ArgumentsRefused
@@ -262,10 +263,13 @@ def _derive(
             decide,
             f"{pointer}/args",
         )
-    others = other_configurations(models.read, models.asked, options, release)
+    others = [
+        *other_configurations(models.read, models.asked, options, release),
+        *target.unusual,
+        *unusual_in_others(models.read, {target.name, target.config_name}, known),
+    ]
     others = _unless_own_runner(others, lambda: rules(facts))
-    unknown_models = [*others, *_unknown_name(options)]
-    warnings += unknown_models
+    warnings += (unknown_models := [*others, *_unknown_name(options)])
     without_modules = "" if models.has_known_files(target.name) else target.name
     if (
         without_modules

@@ -230,6 +230,9 @@ BY_ARGUMENT: list[tuple[list[str], str, tuple[Any, str]]] = [
     (["--runner", "auto", "--convert", "classify"], RUNNER, ("pooling", "args[4]")),
     (["--runner", "auto"], RUNNER, ("generate", "model_configs/dense/architectures")),
     (["--hf-overrides", '{"num_experts": 8}'], MOE, (True, "args[2]")),
+    (["--hf-overrides", '{"num_experts": "8"}'], MOE, (True, "args[2]")),
+    (["--hf-overrides", '{"num_experts": [" 8 "]}'], MOE, (True, "args[2]")),
+    (["--hf-overrides", '{"llm_config": {"num_experts": 8}}'], MOE, (False, "default")),
     (["--hf-overrides", '{"architectures": ["LlamaForCausalLM"]}'], ARCHITECTURES, (["LlamaForCausalLM"], "args[2]")),
     (["--hf-overrides", '{"architectures": ["BertModel"], "model_type": "bert"}'], RUNNER, ("pooling", "args[2]")),
     (
@@ -255,6 +258,31 @@ def test_an_override_of_a_part_keeps_the_rest_of_it(ask: Asking) -> None:
     models = {"x": within(num_experts=4, kv_lora_rank=8)}
     args = ["--model", "x", "--hf-overrides", '{"text_config": {"num_experts": 0}}']
     assert ask.fact(MOE, args, models=models) == (False, "model_configs/x/text_config/num_experts")
+
+
+OF_ALIASES: list[tuple[Config, Config, bool]] = [
+    ({"num_experts": 16}, {"num_local_experts": 0}, False),
+    ({"num_local_experts": 16}, {"num_experts": 0}, False),
+    ({"num_experts": 0}, {"num_experts": 0, "num_local_experts": 4}, True),
+    ({"num_experts": 16}, {"num_local_experts": 4, "num_experts": 0}, False),
+]
+
+
+@table(("stated", "overrides", "expected"), OF_ALIASES)
+def test_the_last_override_of_a_field_counts_under_any_of_its_names(
+    ask: Asking, stated: Config, overrides: Config, *, expected: bool
+) -> None:
+    whole: Config = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", **HEADS, **stated}
+    args = ["--model", "x", "--hf-overrides", json.dumps(overrides)]
+    found = ask.fact(MOE, args, "0.23.0", models={"x": whole})
+    assert found is not None
+    assert found[0] is expected
+
+
+def test_an_override_changes_a_part_under_its_later_name(ask: Asking) -> None:
+    models = {"x": {**DENSE, "model_type": "x", "llm_config": {**HEADS, "num_experts": 4}}}
+    args = ["--model", "x", "--hf-overrides", '{"text_config": {"kv_lora_rank": 8}}']
+    assert ask.fact(MOE, args, models=models) == (True, "model_configs/x/text_config/num_experts")
 
 
 def modules(*kinds: str) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from policy.intake.deployment import PLATFORMS
 from policy.intake.model.configuration import Configuration, architectures_stated
+from policy.intake.model.expert_count import is_positive, of_blocks
 from policy.intake.model.formula import Incomputable, compute
 from policy.masking import masked
 from policy.messages import QUOTED
@@ -94,7 +95,10 @@ def is_moe(configuration: Configuration) -> bool:
 
 
 def experts(configuration: Configuration) -> tuple[bool, str | None]:
-    """Whether the language model has experts, and the field that determines it; None if there is no such field."""
+    """Whether the language model has experts, and the field that determines it; None if there is no such field.
+
+    It has none if vLLM refuses their number.
+    """
     text = configuration.text()
     found = None
     names = configuration.tables.constants["num_experts_names"]
@@ -103,18 +107,11 @@ def experts(configuration: Configuration) -> tuple[bool, str | None]:
             found = name
             count = text.get(name)
             if isinstance(count, list):
-                return bool(count) and _positive(count[0]), name
+                return bool(count) and bool(is_positive(count[0])), name
             if count:
-                return _positive(count), name
+                return bool(is_positive(count)), name
             break
-    blocks = text.get("block_configs")
-    if not isinstance(blocks, list):
-        return False, found
-    of_blocks = any(
-        isinstance(block, dict) and block.get("block_type") == "moe" and _positive(block.get("n_routed_experts", 0))
-        for block in blocks
-    )
-    return of_blocks, "block_configs" if of_blocks else found
+    return (True, "block_configs") if of_blocks(text.get("block_configs")) else (False, found)
 
 
 def is_hybrid(model: Model, configuration: Configuration) -> bool:
@@ -179,10 +176,6 @@ def architectures_of(configuration: Configuration, files: frozenset[str] = froze
     except Incomputable:
         return named
     return list(found) if isinstance(found, list) else named
-
-
-def _positive(count: Any) -> bool:
-    return isinstance(count, int | float) and count > 0
 
 
 class _ClassSelection:

@@ -24,6 +24,7 @@ from policy.intake.model.registry import (
     select_class,
     use_mla,
 )
+from policy.intake.model.unusual_fields import before_overrides, unusual_fields
 from policy.intake.provenance import DEFAULT
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Target(Struct, frozen=True):
     """The served model as vLLM sees it. ``origin`` is the origin of its configuration: ``model_configs/NAME``.
 
     ``quantization_file`` is the origin of its quantization if that is in a separate file. ``has_causal_class`` is true
-    if its architecture follows from its model type, as that of a GGUF model does.
+    if its architecture follows from its model type, as that of a GGUF model does. ``unusual`` says why vLLM may read
+    its configuration differently.
     """
 
     name: str
@@ -72,6 +74,12 @@ class Target(Struct, frozen=True):
     tok_pooling_type: str
     quantization_file: str | None = None
     has_causal_class: bool = False
+    unusual: list[str] = []
+
+    @property
+    def config_name(self) -> str:
+        """The name of its configuration."""
+        return self.origin.partition("/")[2]
 
     @property
     def is_pooling(self) -> bool:
@@ -113,6 +121,7 @@ def read_target(
         config = {**config, FIELD: quantization}
     overrides = options.values.get("hf_overrides")
     config, has_causal_class = with_causal_class(config_name, config, overrides, tables.release)
+    config, overrides = before_overrides(config, overrides, tables)
     configuration = Configuration(with_overrides(config, overrides), tables)
     below = f"{config_name}/"
     own = frozenset([file.removeprefix(below) for file in files if file.startswith(below)] if files else ())
@@ -130,6 +139,7 @@ def read_target(
         pooling.tokens or resolved.model.tok_pooling_type,
         f"files/{config_name}/{QUANTIZATION}" if quantization is not None else None,
         has_causal_class,
+        unusual_fields(config_name, configuration, config, overrides),
     )
 
 

@@ -1,0 +1,176 @@
+"""Fields of a model's configuration that vLLM, or Transformers below it, may read differently than they are read here.
+
+A field whose value has another type than usual is refused or converted, which depends on the configuration class and on
+the release of Transformers. Some fields change what others mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.model.configuration import BASE_CLASS, MAX_NESTED, TEXT_FIELDS, Configuration
+from policy.intake.model.expert_count import is_plain, is_positive, of_blocks
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from policy.intake.model.tables import ConfigClass, Tables
+
+MAY_DIFFER: Final = "vLLM may read the configuration of {} differently from here, or refuse it: {}"
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_blocks(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_object, value)) and of_blocks(value) is not None
+
+
+USUAL: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "architectures": (_is_names, "a list of names"),
+    "block_configs": (_is_blocks, "a list of blocks with numbers of experts"),
+    "canvas_length": (_is_integer, "an integer"),
+    "compression_config": (_is_object, "an object"),
+    "is_causal": (_is_boolean, "true or false"),
+    "is_encoder_decoder": (_is_boolean, "true or false"),
+    "kv_lora_rank": (_is_integer, "an integer"),
+    "layer_types": (_is_names, "a list of names"),
+    "model_type": (lambda value: isinstance(value, str), "a name"),
+    "quantization_config": (_is_object, "an object"),
+}
+"""The fields that decide, with whether a value has the usual type, and that type. Null is as if there were none."""
+ALIASES: Final = "attribute_map"
+"""The field by which a configuration gives other names to the fields of its class."""
+
+
+def before_overrides(
+    config: Mapping[str, Any], overrides: Any, tables: Tables
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """A `config.json` and the overrides that change it: vLLM renames fields of the file, and then overrides them.
+
+    An override of a field by its earlier name is without effect, unless the file has it, or the class has such a part.
+    The last override of a field replaces it under all names that the class gives it.
+    """
+    if not isinstance(overrides, dict):
+        return config, None
+    renames = tables.constants.get("config_attribute_renames", {})
+    for name, renamed in renames.items():
+        if renamed in overrides and name in config:
+            config = {renamed: config[name], **config}
+    kind = Configuration(config, tables).kind
+    if not overrides.keys().isdisjoint(renames):
+        overrides = {
+            name: value
+            for name, value in overrides.items()
+            if name not in renames or name in config or name in kind.parts or name == kind.text
+        }
+    return _without_spellings(config, overrides, kind, tables, MAX_NESTED)
+
+
+def _without_spellings(
+    config: Mapping[str, Any], overrides: Mapping[str, Any], kind: ConfigClass, tables: Tables, depth: int
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The same without a field under other names than the one by which it is overridden last."""
+    last = {kind.aliases.get(name, name): name for name in overrides}
+    replaced = {other for stored, name in last.items() for other in kind.spellings.get(stored, ()) if other != name}
+    if not replaced.isdisjoint(config) or not replaced.isdisjoint(overrides):
+        config = {name: value for name, value in config.items() if name not in replaced}
+        overrides = {name: value for name, value in overrides.items() if name not in replaced}
+    for name, value in overrides.items() if depth else ():
+        below = config.get(name)
+        if isinstance(value, dict) and isinstance(below, Mapping) and (name in kind.parts or name == kind.text):
+            inner = Configuration(below, tables, kind.parts.get(name)).kind
+            part, changed = _without_spellings(below, value, inner, tables, depth - 1)
+            config, overrides = {**config, name: part}, {**overrides, name: changed}
+    return config, overrides
+
+
+def unusual_fields(name: str, configuration: Configuration, config: Mapping[str, Any], overrides: Any) -> list[str]:
+    """Why fields of a model's configuration may be read differently; `config` is without the overrides."""
+    text = configuration.text()
+    found: dict[str, None] = {}
+    for part in (configuration,) if text is configuration else (configuration, text):
+        found.update(dict.fromkeys(_of_part(part)))
+    found.update(dict.fromkeys(_of_experts(text)))
+    found.update(dict.fromkeys(_of_overrides(configuration.tables, config, overrides)))
+    return [MAY_DIFFER.format(quoted(name), why) for why in found]
+
+
+def unusual_in_others(read: Mapping[str, Mapping[str, Any]], served: Collection[str], tables: Tables) -> list[str]:
+    """The same for models that are not the served one, such as drafts: `read` has their configurations by name."""
+    return [
+        why
+        for name, config in read.items()
+        if name not in served
+        for why in unusual_fields(name, Configuration(config, tables), config, None)
+    ]
+
+
+def _of_part(part: Configuration) -> Iterator[str]:
+    """The fields of one configuration, without the experts'."""
+    stated = part.stated
+    for name, (is_usual, expected) in USUAL.items() if not stated.keys().isdisjoint(USUAL) else ():
+        if stated.get(name) is not None and not is_usual(stated[name]):
+            yield f"its `{name}` is not {expected}"
+    if ALIASES in stated:
+        yield f"its `{ALIASES}` gives other names to its fields"
+    kind = part.kind
+    for name in TEXT_FIELDS if kind.text is None else (kind.text,):
+        if stated.get(name) is not None and not _is_object(stated[name]):
+            yield f"its `{name}` is not an object"
+
+
+def _of_experts(text: Configuration) -> Iterator[str]:
+    """The number of experts, if pydantic refuses it, or converts it and the class may refuse it before."""
+    for name in text.names_among(text.tables.constants["num_experts_names"]):
+        if not text.has(name):
+            continue
+        count = text.get(name)
+        if not is_plain(count):
+            first = count[0] if isinstance(count, list) and count else count
+            is_refused = is_positive(first) is None and (isinstance(count, list) or bool(count))
+            if is_refused or name in text.kind.known:
+                yield f"its `{name}` is not an integer"
+        return
+
+
+def _of_overrides(tables: Tables, config: Mapping[str, Any], overrides: Any) -> Iterator[str]:
+    if not isinstance(overrides, dict):
+        return
+    kind = Configuration(config, tables).kind
+    changed = overrides.get("model_type")
+    if isinstance(changed, str) and kind is not BASE_CLASS and tables.configs.get(changed, BASE_CLASS) is not kind:
+        yield "`model_type` in `--hf-overrides` may not change its class"
+    if "architectures" in overrides and not overrides["architectures"]:
+        yield "`--hf-overrides` leaves it without `architectures`"
+    for name in TEXT_FIELDS if kind.text is None else ():
+        if name not in overrides:
+            continue
+        value, has_part = overrides[name], name in config or name in kind.parts
+        if value is None and has_part:
+            yield f"`--hf-overrides` leaves it without its `{name}`"
+        elif isinstance(value, dict) and not has_part and not _is_refused(name, value):
+            yield f"its class has no part `{name}`, which `--hf-overrides` sets"
+    for name in tables.constants.get("config_attribute_renames", {}):
+        if isinstance(overrides.get(name), dict) and name in config and name not in kind.parts and name != kind.text:
+            yield f"`{name}` in `--hf-overrides` may not change its language model"
+
+
+def _is_refused(name: str, part: Mapping[str, Any]) -> bool:
+    """Whether a check of `launch` refuses a part that the class does not have: vLLM looks for attention heads in it."""
+    return name == "text_config" and "num_attention_heads" not in part
