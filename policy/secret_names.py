@@ -156,7 +156,7 @@ def _is_secret_word(before: str, word: str, following: str, *, has_classes_only:
 
 
 def _is_flag(name: str) -> bool:
-    key = name.lstrip("-").replace("_", "-").partition(".")[0]
+    key = name.lstrip("-").replace("_", "-").partition(".")[0].lower()
     if not name.startswith("-"):
         return key in FLAG_NAMES
     return any(len(key) >= least and flag.startswith(key) for flag, least in FLAGS)

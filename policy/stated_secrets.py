@@ -23,7 +23,7 @@ from policy.masking import (
     users_of,
 )
 from policy.secret_names import is_secret
-from policy.secret_values import EXPANDED, NO_SECRETS, SecretValues
+from policy.secret_values import EXPANDED, NO_SECRETS, QUOTES, SecretValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,10 +37,14 @@ SCRIPT: Final = re.compile(r"[\n;&|]|\s-{1,2}[A-Za-z]|\s\w{1,64}=")
 VALUE: Final = re.compile(
     rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END}|(?:["',\\]{{0,4}}\s{{1,8}}){{1,2}})\s{{0,8}}"""
     r"""(?:(?:[|>][+-]?|[&!][^\s]{1,64}|-)\s{1,64})?)((?:Basic|Bearer|Negotiate|Token)\s{1,8})?"""
-    r"""(?:'([^']{6,256})|"([^"$]{6,256})|([^\s;&|'"$`]{6,256}))"""
+    r"""(?:''|""|\$(?=["'])|\\\n){0,8}+"""
+    r"""(?:'([^']{6,256})|"([^"$]{6,256})|([^\s;&|'"$`]{6,256})"""
+    r"""|((?:'[^']{0,256}'|"[^"$`]{0,256}"|\$(?=["'])|\\\n|(?:[^\s;&|'"$`\\]|\\.){1,64}+){1,16}+))"""
 )
 """What follows a secret's name in a script: a separator, the scheme of a header, and the beginning of its value,
-unless that is a variable."""
+unless that is a variable. The value may be quoted in parts."""
+MAX_FOLLOWING: Final = 768
+"""How many characters after a name are searched for its value."""
 FIELD: Final = re.compile(r"""(?:\A|\n)[\s?"'-]{0,64}+\Z""")
 """Matches what precedes the name of a field in YAML."""
 MAX_INDENT: Final = 64
@@ -129,29 +133,33 @@ def _secrets_of_text(text: str) -> Iterator[str]:
     bracket = BRACKET.search(text)
     if bracket is not None and text.rstrip()[-1] in "]}":
         try:
-            document = json.loads(text[bracket.start() :])
+            document = json.loads(text[bracket.start() :], object_pairs_hook=all_of_pairs)
         except (ValueError, RecursionError):
             pass
         else:
             yield from secrets_of_names(document)
             yield from users_of(text)
             return
+    last = 0  # names within a value are no names of others: each would have the rest of it
+    for default in EXPANSION.finditer(text) if "${" in text else ():
+        if default.start() >= last and is_secret(default[1]):
+            value = text[default.end() : default.end() + MAX_TEXT].partition("}")[0]
+            last = default.end() + len(value)
+            yield value.lstrip(OPERATORS)
     if not is_script(text):
         for part in chain(secret_parts(text), users_of(text, is_script=False)):
             yield from _stated(part)
         return
     yield from users_of(text)
-    last = 0  # names within a value are no names of others: each would have the rest of it
-    for default in EXPANSION.finditer(text):
-        if default.start() >= last and is_secret(default[1]):
-            value = text[default.end() : default.end() + MAX_TEXT].partition("}")[0]
-            last = default.end() + len(value)
-            yield value.lstrip(OPERATORS)
     last = 0
     for name in NAME.finditer(text):
-        follows = VALUE.match(text, name.end()) if name.start() >= last and is_secret(name.group()) else None
+        if name.start() < last or not is_secret(name.group()):
+            continue
+        follows = VALUE.match(text, name.end(), name.end() + MAX_FOLLOWING)
         if follows is not None:
             value = next(filter(None, follows.groups()[2:]))
+            if follows[6] and len(value.translate(QUOTES)) < MIN_VALUE:
+                continue
             if follows[2] or _is_value(text, name, follows[1], value):
                 last = follows.end()
                 yield value
@@ -177,6 +185,17 @@ def _stated(value: str) -> Iterator[str]:
         yield value[:MAX_TEXT]
 
 
+def all_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of JSON with these members; one that it has several times has all of its values, as a tuple."""
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    values: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return {name: each[0] if len(each) == 1 else tuple(each) for name, each in values.items()}
+
+
 def secrets_of_names(document: Any) -> Iterator[str]:
     """Every text in a document of a user's own fields that is under the name of a secret, or beside it as its value."""
     found: list[tuple[Any, bool]] = [(document, False)]
@@ -189,6 +208,8 @@ def secrets_of_names(document: Any) -> Iterator[str]:
                 yield from secrets_of_words([item if type(item) is str else "" for item in value])
             if is_hidden or not TEXT.issuperset(map(type, value)):
                 found += [(item, is_hidden) for item in value if is_hidden or type(item) is not str]
+        elif type(value) is tuple:
+            found += [(item, is_hidden) for item in value]
         elif type(value) is dict:
             names = {key for key, item in value.items() if _names_others(key, item, len(value))}
             found += [
@@ -199,6 +220,8 @@ def secrets_of_names(document: Any) -> Iterator[str]:
 
 def _names_others(field: str, value: Any, size: int) -> bool:
     """Whether a field of an object has the name of a secret, which the other fields then hold."""
+    if type(value) is tuple:
+        return any(_names_others(field, each, size) for each in value)
     if type(value) is not str or len(value) > MAX_NAME or NAME.fullmatch(value) is None or not is_secret(value):
         return False
     return field in NAME_FIELDS or (size <= MAX_PAIR and not is_secret(field))

@@ -1026,6 +1026,20 @@ def test_no_secret_is_shown_in_another_encoding(policy: Policy, stated: str, rep
 
 V: Final = "ZqJbhpkJGxr"
 """A secret without a digit."""
+QUOTED_IN_SCRIPTS: Final = (
+    *(
+        f"$'{V}'",
+        f'$"{V}"',
+        f"\"\"'{V}'",
+        f"''{V}",
+        f"\\\n{V}",
+        f"\"\"''$'{V}'",
+        f"'{V[:2]}'{V[2:]}",
+        f"{V[:2]}'{V[2:]}'",
+    ),
+    *(f"\"{V[:3]}\"'{V[3:]}'", f"{V[:3]}\\\n{V[3:]}", f"{V[:5]}$'{V[5:]}'", f"{V[:2]}\\ {V[2:]}"),
+)
+"""The secret with the quotes that a shell removes from a word."""
 STATED: Final[dict[str, bool]] = {
     **dict.fromkeys(
         [
@@ -1054,6 +1068,28 @@ STATED: Final[dict[str, bool]] = {
                 f'{{"key": "token", "x": "{V}", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
                 f'{{"x": "{V}", "y": "HF_TOKEN"}}',
             ),
+            *(f"x; API_KEY={quoted}; y" for quoted in QUOTED_IN_SCRIPTS),
+            *(f"x; export API_KEY={quoted}; y" for quoted in QUOTED_IN_SCRIPTS),
+            *(f"x; --api-key={quoted}; y" for quoted in QUOTED_IN_SCRIPTS),
+            *(f"x; --api-key {quoted}; y" for quoted in QUOTED_IN_SCRIPTS),
+            *(f"x; API_KEY=($'{V}'); y", f"x; CFG[token]=$'{V}'; y", f"x; curl -H $'X-Api-Key: {V}'; y"),
+            *(f"${{API_KEY:-{V}}}", f"x ${{API_KEY:-{V}}} y", f"--x=${{API_KEY:-{V}}}", f"${{hf_token-{V}}}"),
+            *(f'${{API_KEY:-"{V}"}}', f"${{X:-${{API_KEY:-{V}}}}}", f'{{"a": "x ${{API_KEY:={V}}}"}}'),
+            *(f"${{X:-y}} ${{API_KEY:-{V}}}", f"token=abcdef ${{API_KEY:-{V}}}"),
+            *(
+                f'{{"token": "{V}", "token": "b"}}',
+                f'x={{"token": "{V}", "token": 1}}',
+                f'{{"token": "b", "token": "{V}"}}',
+            ),
+            *(f'{{"a": {{"token": "{V}"}}, "a": 1}}', f'{{"token": {{"a": "{V}", "a": 1}}, "token": 1}}'),
+            *(f'{{"a": ["--token", "{V}"], "a": 1}}', f'{{"a": "token={V}", "a": 1}}'),
+            *(
+                f'{{"name": "HF_TOKEN", "value": "{V}", "value": "b"}}',
+                f'{{"name": "HF_TOKEN", "name": "b", "value": "{V}"}}',
+            ),
+            *(f"{flag}={V}" for flag in ("OTLP_TRACES_ENDPOINT", "ADDITIONAL_CONFIG", "MODEL_LOADER_EXTRA_CONFIG")),
+            *(f"--OTLP-TRACES-ENDPOINT={V}", f"--Additional_Config {V}", f"otlp_traces_endpoint={V}", f"--Otlp={V}"),
+            *(f'token"="{V}', f"a token' , '{V}'", f"x token>{V}", f"x my-token,{V}"),
         ],
         True,
     ),
@@ -1063,6 +1099,11 @@ STATED: Final[dict[str, bool]] = {
             *(f"https://h/{V}@x", f"https://h/token/{V}", f"x; token {V}; y", f"x; token,{V}; y", f"token=${V}"),
             f'{{"x": "{V}", "y": "HF_TOKEN", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
             *(f"x; --api-key {V.lower()}; y", f"hf_{V}"),
+            *(f"x; API_KEY=$X-{V}; y", f'x; API_KEY="$X-{V}"; y', f"x; API_KEY=''; y {V}", f"x; API_KEY='' {V}; y"),
+            *(f"${{API_KEY}}{V}", f"${{X:-{V}}}"),
+            *(f'{{"a": "--token", "a": "{V}"}}', f'{{"a": "{V}", "a": {{"token": 1}}}}'),
+            *(f"api-k={V}", f"HF_TOK={V}", f"otlp-traces={V}", f"additional={V}"),
+            *(f'token"{V}"', f"token'{V}'", f"a token'{V}", f"x password,{V}", f"x token {V}"),
         ],
         False,
     ),
@@ -1072,7 +1113,8 @@ STATED: Final[dict[str, bool]] = {
 
 @table(("text", "is_stated"), STATED.items(), ids=str)
 def test_a_text_states_a_secret_as_it_is_documented(text: str, *, is_stated: bool) -> None:
-    value = V if V in text else V.lower() if V.lower() in text else V[:6] if V[:6] in text else V[:5]
+    is_whole = V in text or any(quoted in text for quoted in QUOTED_IN_SCRIPTS)
+    value = V if is_whole else V.lower() if V.lower() in text else V[:6] if V[:6] in text else V[:5]
     for values in (SecretValues(secrets_of_text(text)), SecretValues(secrets_of({"env": {"A": text}}))):
         assert (values.hidden(f"no `{value}` here") != f"no `{value}` here") is is_stated
 

@@ -14,6 +14,7 @@ from policy.secret_names import is_secret
 from policy.stated_secrets import (
     HARMLESS,
     TEXT,
+    all_of_pairs,
     are_harmless,
     is_harmless,
     secrets_of_names,
@@ -69,6 +70,8 @@ def secrets_of(document: Any) -> Iterator[str]:
             else:
                 yield from secrets_of_words([item if type(item) is str else "" for item in value])
                 found += [(item, False) for item in value if type(item) is not str]
+        elif type(value) is tuple:  # of a member that JSON has several times
+            found += [(item, are_variables) for item in value]
         elif type(value) is dict:
             if "name" in value and "value" in value and type(name := value["name"]) is str and is_secret(name):
                 yield from secrets_of_names({name: value["value"]})
@@ -91,7 +94,7 @@ def secrets_of(document: Any) -> Iterator[str]:
 def _applied(text: str) -> Any:
     """The object in the annotation; None if it has the annotation too, as kubectl never writes, or is none."""
     try:
-        return None if APPLIED in text else json.loads(text)
+        return None if APPLIED in text else json.loads(text, object_pairs_hook=all_of_pairs)
     except (ValueError, RecursionError):
         return None
 
