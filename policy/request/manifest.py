@@ -6,7 +6,7 @@ install, else the default, the last two with a warning. Not here: its platform (
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.json import encode
@@ -69,6 +69,7 @@ def containers_of(
     from policy.intake.manifests.registry import read_manifest  # noqa: PLC0415  # see `intake.manifests`
 
     faults: list[RequestFault] = []
+    secrets: set[str] = set()
     containers = read_manifest(
         manifest.document,
         manifest.request.pointer,
@@ -76,6 +77,7 @@ def containers_of(
         releases.images,
         ignored,
         is_under_review=is_under_review,
+        secrets=secrets,
     )
     size = len(encode(manifest.model_configs))
     if size * len(containers) > MAX_SHARED:
@@ -86,7 +88,7 @@ def containers_of(
                 "give fewer containers, or only the models that they serve",
             )
         )
-    stated = SecretValues(secrets_of(manifest.document))
+    stated = SecretValues(dict.fromkeys(chain(secrets_of(manifest.document), sorted(secrets))))
     if faults:
         error = RequestInvalid(faults)
         error.hide(stated)

@@ -25,7 +25,7 @@ from policy.intake.result import require_known_values
 from policy.masking import LONG_TOKENS, SHORT_TOKENS, masked, masked_message
 from policy.render import as_text
 from policy.render import decision as decision_for_people
-from policy.request.manifest import requests_of
+from policy.request.manifest import containers_of, request_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.secret_values import SecretValues
 from policy.stated_secrets import secrets_of_text
@@ -1117,6 +1117,44 @@ def test_a_text_states_a_secret_as_it_is_documented(text: str, *, is_stated: boo
     value = V if is_whole else V.lower() if V.lower() in text else V[:6] if V[:6] in text else V[:5]
     for values in (SecretValues(secrets_of_text(text)), SecretValues(secrets_of({"env": {"A": text}}))):
         assert (values.hidden(f"no `{value}` here") != f"no `{value}` here") is is_stated
+
+
+ELSEWHERE: Final[dict[str, dict[str, Any]]] = {
+    "a reference to another variable": {"env": [{"name": "X", "value": V}, {"name": "API_KEY", "value": "$(X)"}]},
+    "an address with a variable": {"env": [{"name": "X", "value": V}, {"name": "A", "value": "https://bob:$(X)@h"}]},
+    "an argument": {"env": [{"name": "X", "value": V}], "args": ["--model", NAME, "--api-key", "$(X)"]},
+    "an argument of another program": {"env": [{"name": "X", "value": V}], "command": ["x", "--api-key=$(X)"]},
+    "a ConfigMap": {"env": [{"name": "API_KEY", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "x"}}}]},
+    "a prefix": {"envFrom": [{"prefix": "PASS", "configMapRef": {"name": "m"}}]},
+    "an annotation": {
+        "env": [{"name": "API_KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['x']"}}}]
+    },
+    "a label": {"env": [{"name": "API_KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a.b/x']"}}}]},
+}
+"""Fields of a container, in which the secret comes to a name of one from elsewhere in the manifest."""
+
+
+@pytest.mark.parametrize("fields", ELSEWHERE.values(), ids=ELSEWHERE)
+@pytest.mark.parametrize("place", ["containers", "initContainers", "the engine"])
+@pytest.mark.parametrize("is_under_review", [False, True])
+def test_a_secret_of_a_container_from_elsewhere_in_the_manifest_is_not_shown(
+    policy: Policy, fields: dict[str, Any], place: str, *, is_under_review: bool
+) -> None:
+    engine = {"name": "vllm", "image": IMAGE, "args": ["--model", NAME, "--worker-cls", V]}
+    other = {"name": "other", "image": "busybox", **fields}
+    if place == "the engine":
+        engine |= {name: value for name, value in fields.items() if "args" not in fields and "command" not in fields}
+    spec: dict[str, list[Any]] = {"containers": [engine]}
+    spec.setdefault(place if place != "the engine" else "initContainers", []).append(other)
+    metadata = {"name": "p", "annotations": {"x": V}, "labels": {"a.b/x": V}}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": V, "WORD": V}}
+    document = [config_map, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}]
+    asked = read_request_or_manifest(manifest(document), policy.releases)
+    assert isinstance(asked, Manifest)
+    (container,) = containers_of(asked, policy.releases, is_under_review=is_under_review)
+    request = request_of(container, asked, policy.releases)
+    assert isinstance(request, Request)
+    assert V not in encode(policy.decide(request, TODAY)).decode()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,17 @@ def pod_template(container: ManifestNode) -> ManifestNode | None:
     return node if node is not None and isinstance(node.value, dict) else None
 
 
+def stated_field(value_from: ManifestNode, container: ManifestNode) -> str | None:
+    """What a pod's template states for the label or annotation of a variable, whether or not it is the value then."""
+    path, template = value_from.get("fieldRef", "fieldPath").value, pod_template(container)
+    found = SUBSCRIPT.fullmatch(path) if isinstance(path, str) else None
+    if found is None or template is None:
+        return None
+    value = template.get("metadata").get(found[1]).value
+    text = value.get(found[2]) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else None
+
+
 def _field(path: str, template: ManifestNode | None) -> str | None:
     if template is None:
         return None

@@ -10,13 +10,15 @@ ephemeral container that starts vLLM's server is an item with a problem.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.paths import from_slash
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
-from policy.intake.manifests.downward import downward_value, pod_template
+from policy.intake.manifests.downward import downward_value, pod_template, stated_field
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.empty_volumes import claimed_volumes, empty_volumes
 from policy.intake.manifests.hardware import container_signs, pod_signs
@@ -27,6 +29,8 @@ from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.placed_programs import placed_programs
 from policy.messages import quoted
 from policy.pointer import is_within
+from policy.secret_names import is_secret
+from policy.stated_secrets import secrets_of_text, secrets_of_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -173,6 +177,7 @@ def read_container(
     read_env_from(container.get("envFrom"), draft)
     draft.env.update({name: None for name in replaced if name in draft.env})
     read_env(container.get("env"), draft, replaced)
+    _collect_secrets(draft)
     volume_mounts = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
     devices = mount_paths(container.get("volumeDevices").value, "devicePath")
@@ -199,6 +204,16 @@ def read_container(
         if (field := _sharing_field(pod)) is not None:
             draft.doubt(SHARES.format(field))
     return draft
+
+
+def _collect_secrets(draft: EngineDraft) -> None:
+    """Collect the secrets that a container's variables and the references in its command have."""
+    found = draft.node.reader.secrets
+    found |= draft.env.secrets
+    if not any("$(" in word for word in draft.words):
+        return
+    with suppress(ExpansionExhausted):  # deciding an engine reports it
+        found.update(secrets_of_words(draft.expanded()))
 
 
 def _sharing_field(pod: ManifestNode) -> str | None:
@@ -239,6 +254,8 @@ def read_variable(item: ManifestNode, draft: EngineDraft) -> None:
         reference = item.get("valueFrom", "configMapKeyRef")
         if not _is_skipped(reference):
             draft.env[name] = _from_config_map(reference) if reference.value is not None else _from_pod(item, draft)
+            if draft.env[name] is None and is_secret(name):
+                item.reader.secrets.update(filter(None, [stated_field(item.get("valueFrom"), draft.node)]))
     else:
         value = item.get("value").text()
         if value is not None or item.get("value").value is None:
@@ -266,7 +283,11 @@ def expand(value: str, draft: EngineDraft, node: ManifestNode) -> str | None:
     if not node.reader.may_copy(size, node):
         return None
     filled = expand_references(value, draft.env, has_hidden_variables=draft.has_hidden_variables)
-    return None if type(filled) is Unknown else filled
+    if type(filled) is Unknown:
+        return None
+    if filled != value:
+        node.reader.secrets.update(secrets_of_text(filled))
+    return filled
 
 
 def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:

@@ -105,6 +105,8 @@ class ManifestReader:
         """The paths of the containers and other values that were read as an engine's, under review."""
         self.ignored: list[ManifestNode] = []
         """The objects of unknown kinds without a container, and Ray clusters in which nothing starts vLLM."""
+        self.secrets: set[str] = set()
+        """The secrets that containers of pods get from elsewhere in the manifest, engines or not."""
         self.documents = 0
         self.copied = 0
         self._refused = 0

@@ -240,11 +240,13 @@ def read_manifest(
     ignored: list[str] | None = None,
     *,
     is_under_review: bool = False,
+    secrets: set[str] | None = None,
 ) -> list[Container]:
     """The vLLM engines that a manifest would start, in order; its faults are appended to ``faults``.
 
     The paths of the objects of unknown kinds without a container, and of Ray clusters with an image of vLLM in which
-    nothing starts it, are appended to ``ignored``.
+    nothing starts it, are appended to ``ignored``. The secrets that variables and arguments of any container get from
+    elsewhere in it are added to ``secrets``.
 
     ``document`` is an object, a list of objects, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
     JSON pointer in the request. A known object without vLLM has no engines. In a list, an object that cannot be read is
@@ -262,6 +264,8 @@ def read_manifest(
     faults += reader.exceeded
     if ignored is not None:
         ignored += [node.path for node in reader.ignored]
+    if secrets is not None:
+        secrets |= reader.secrets
     return reader.containers
 
 
