@@ -109,7 +109,7 @@ MESSAGE_VALUE: Final = re.compile(
     re.IGNORECASE,
 )
 """What follows a secret's name within a message: a separator, and the beginning of a value."""
-MESSAGE_VALUE_END: Final = re.compile(r"""[\s"'`,;(){}\[\]…]|\Z""")
+MESSAGE_VALUE_END: Final = re.compile(r"""[\s"'`,;(){}\[\]…]""")
 """Where the value ends, as the message goes on."""
 HAS_DIGIT: Final = r"(?=[a-z_.-]{0,40}+[A-Z0-9])"
 """What distinguishes a token from ordinary words, such as `hf_config` and `pypi-mirror`: a digit or a capital."""
