@@ -498,9 +498,11 @@ class EngineDraft:
     def working_folders(self) -> tuple[str, str]:
         """The working folder of the server by what is stated, and the one if its container starts in the image's.
 
-        The second is empty if it is not known, or if it is the first one.
+        The second is empty if it is not known, if it is the first one, or if nothing is mounted.
         """
         folders = () if self.server is None else self.server.folders
+        if not self.mounts:
+            return self.entered(folders), ""
         words = () if self.server is None else self.server.words
         folder, start = self.entered(folders), self.start_folder()
         from_image = working_folder(start, folders, self.mounts, words) if start and not isabs(self.folder) else ""

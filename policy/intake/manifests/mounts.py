@@ -103,6 +103,9 @@ class Mounts:
         self.hidden = ""
         """What has further mounts, which the manifest does not show; empty if nothing has."""
 
+    def __bool__(self) -> bool:
+        return bool(self._count or self.hidden)
+
     @staticmethod
     def partly_known(paths: Iterable[str]) -> Mounts:
         """The mounts at paths, some of which are an `Unknown`: such a one may be anywhere below its known folder."""

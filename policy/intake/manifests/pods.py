@@ -210,7 +210,7 @@ def _collect_secrets(draft: EngineDraft) -> None:
     """Collect the secrets that a container's variables and the references in its command have."""
     found = draft.node.reader.secrets
     found |= draft.env.secrets
-    if not any("$(" in word for word in draft.words):
+    if "$(" not in " ".join(draft.words):
         return
     with suppress(ExpansionExhausted):  # deciding an engine reports it
         found.update(secrets_of_words(draft.expanded()))
