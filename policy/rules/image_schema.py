@@ -91,7 +91,7 @@ def images_schema() -> dict[str, Any]:
                 "enum": list(map(str, ENTRY_POINTS)),
                 "description": "; ".join(f"{name}: {meaning}" for name, meaning in ENTRY_POINTS.items()),
             },
-            "working_folder": {"oneOf": [FOLDER, FOLDERS]},
+            "working_folder": {"oneOf": [FOLDER, FOLDERS], "description": "the working folder, or those by platform"},
             "custom": CUSTOM,
             "presumed": PRESUMED,
             "tags": {"type": "array", "minItems": 1, "maxItems": MAX_TAGS, "items": tag},
