@@ -56,10 +56,13 @@ def stated_field(value_from: ManifestNode, container: ManifestNode) -> str | Non
     """What a pod's template states for the label or annotation of a variable, whether or not it is the value then."""
     path, template = value_from.get("fieldRef", "fieldPath").value, pod_template(container)
     found = SUBSCRIPT.fullmatch(path) if isinstance(path, str) else None
-    if found is None or template is None:
-        return None
-    value = template.get("metadata").get(found[1]).value
-    text = value.get(found[2]) if isinstance(value, dict) else None
+    return None if found is None or template is None else _entry(template, *found.groups())
+
+
+def _entry(template: ManifestNode, field: str, key: str) -> str | None:
+    """The text of a label or an annotation, by the ``field`` that has it."""
+    value = template.get("metadata").get(field).value
+    text = value.get(key) if isinstance(value, dict) else None
     return text if isinstance(text, str) else None
 
 
@@ -68,9 +71,8 @@ def _field(path: str, template: ManifestNode | None) -> str | None:
         return None
     metadata = template.get("metadata")
     if (found := SUBSCRIPT.fullmatch(path)) is not None:
-        value = None if template.reader.is_under_review or _may_be_set(found[2]) else metadata.get(found[1]).value
-        text = value.get(found[2]) if isinstance(value, dict) else None
-        return text if isinstance(text, str) else None
+        is_known = not template.reader.is_under_review and not _may_be_set(found[2])
+        return _entry(template, *found.groups()) if is_known else None
     if path == "metadata.namespace":
         namespace = metadata.get("namespace").value
         return namespace if isinstance(namespace, str) else template.reader.namespace

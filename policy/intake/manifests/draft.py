@@ -5,7 +5,6 @@ Defines the order of a controller's and the user's words, and the notes on words
 
 from __future__ import annotations
 
-from itertools import chain
 from posixpath import isabs
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +21,7 @@ from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
 from policy.intake.manifests.mounts import Mounts
-from policy.intake.manifests.placed_programs import are_mounted, may_start
+from policy.intake.manifests.placed_programs import ProgramsBeside
 from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
 from policy.intake.manifests.stated_variables import StatedVariables
 from policy.intake.manifests.working_folder import start_folder, working_folder
@@ -30,13 +29,11 @@ from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
-    from policy.intake.command.launcher import Placing
     from policy.intake.command_line import HardwareSign
     from policy.intake.manifests.images import ImageVersion
-    from policy.intake.manifests.placed_programs import Placer
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
@@ -116,12 +113,8 @@ class EngineDraft:
         """The server that the words start, once they have been parsed; None if they start none."""
         self.beside: list[CommandBeside] = []
         """The hooks and probes that start no server, but may change what this one loads."""
-        self.placers: Callable[[], Iterable[Placer]] = tuple
-        """The other containers that may put programs into volumes of this one."""
-        self._placings: set[Placing] = set()
-        self._own_placing: Placing | None = None
-        self._hooks_read = 0
-        self._programs_mounted: tuple[Mounts, bool] | None = None
+        self.programs = ProgramsBeside()
+        """What its hooks, mounts and other containers may do to the programs that it runs."""
         self.notes: dict[str, None] = {}
         self.doubts: list[str] = []
         """Why vLLM may get other words or variables."""
@@ -253,30 +246,8 @@ class EngineDraft:
         own = server_names([*words, *filter(None, self.env.values())])
         if self.has_vllms_image():
             own = (True, own[1]) if own[1] else own
-        if all(own) and self._are_programs_mounted():
-            return True
-        others = self._placings_beside(with_own=words is not self.words and self.has_command)
-        return any(
-            may_start(own, placing, is_read=found is None)
-            for placing in chain(others, (each.placing for each in self.placers()))
-        )
-
-    def _are_programs_mounted(self) -> bool:
-        """Whether a mount may have other programs by the names of known ones; the same mounts are read once."""
-        if self._programs_mounted is None or self._programs_mounted[0] is not self.mounts:
-            self._programs_mounted = (self.mounts, are_mounted(self.mounts.filled(ANYWHERE)))
-        return self._programs_mounted[1]
-
-    def _placings_beside(self, *, with_own: bool) -> Iterator[Placing]:
-        """What the hooks so far, and the own command, do to programs; each is read once, and the same counts once."""
-        for hook in self.beside[self._hooks_read :]:
-            self._placings.add(launcher.placing_of(hook.words, self.env))
-        self._hooks_read = len(self.beside)
-        if with_own and self._own_placing is None:
-            self._own_placing = launcher.placing_of(self.words, self.env)
-        yield from self._placings
-        if with_own and self._own_placing is not None:
-            yield self._own_placing
+        first = self.words if self.has_command and words is not self.words else ()
+        return self.programs.may_start(own, self.env, self.mounts, self.beside, first, is_read=found is None)
 
     def _may_evaluate(self) -> bool:
         """Whether the entry point of an image that is not known may run a variable as a command, which is a problem."""

@@ -160,7 +160,7 @@ def _brings_model(field: str, container: dict[str, Any], *, is_merged: bool) -> 
 
 
 def _name(part: dict[str, Any]) -> str:
-    """The name of a container or variable; empty if it is no text."""
+    """The name of a container or variable; empty if it is not a string."""
     name = part.get("name")
     return name if isinstance(name, str) else ""
 

@@ -1,23 +1,29 @@
 """Programs that another command of a pod may put where a command finds them: as links, as copies or as scripts.
 
-A hook may do so in its container, another container in a volume that both mount, and any volume has them where it is
-mounted over the system's. A command that starts no server as
-it is read may start one then, if both together name vLLM's server. Not here: what such commands do to the files of an
-engine that is seen (`earlier_scripts`, `empty_volumes`).
+A hook may do so in its container, another container in a volume that both mount, and a volume that is mounted over the
+system's programs may have any. A command that starts no server as it is read may start one then, if both together name
+vLLM's server. Not here: what such commands do to the files of an engine that is seen (`earlier_scripts`,
+`empty_volumes`).
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from policy.intake.command.hidden_starts import KNOWN_BY_NAME, SYSTEM_FOLDERS
 from policy.intake.command.launcher import Placing, placing_of
+from policy.intake.command.paths import ANYWHERE
 from policy.intake.manifests.mounts import absolute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from policy.intake.command.earlier_scripts import CommandBeside
+    from policy.intake.command.script_context import Variables
+    from policy.intake.manifests.mounts import Mounts
 
 LISTS: Final = ("initContainers", "containers")
 MAX_PLACERS: Final = 2
@@ -59,7 +65,58 @@ def placed_programs(pod: Any) -> PlacedPrograms:
     return PlacedPrograms(found)
 
 
-def are_mounted(paths: Iterable[str]) -> bool:
+class ProgramsBeside:
+    """What may be done beside a container's command to the programs that it runs; each is read once, when it counts.
+
+    ``placers`` gives the other containers that may put programs into volumes of this one.
+    """
+
+    def __init__(self) -> None:
+        self.placers: Callable[[], Iterable[Placer]] = tuple
+        self._hooks_read = 0
+        self._placings: set[Placing] = set()
+        self._first: Placing | None = None
+        self._mounted: tuple[Mounts, bool] | None = None
+
+    def may_start(
+        self,
+        own: tuple[bool, bool],
+        env: Variables,
+        mounts: Mounts,
+        hooks: Sequence[CommandBeside],
+        first: Sequence[str],
+        *,
+        is_read: bool,
+    ) -> bool:
+        """Whether a command that starts no server may start one.
+
+        ``own`` is what of the server it names (`server_names`). ``hooks`` are those before it, of which more may be
+        given each time, and ``first`` is the container's command that runs before it. ``is_read``: whether the command
+        was read.
+        """
+        if all(own) and self._are_mounted(mounts):
+            return True
+        placings = chain(self._placings_beside(env, hooks, first), (each.placing for each in self.placers()))
+        return any(_may_start(own, placing, is_read=is_read) for placing in placings)
+
+    def _are_mounted(self, mounts: Mounts) -> bool:
+        if self._mounted is None or self._mounted[0] is not mounts:
+            self._mounted = (mounts, _are_mounted(mounts.filled(ANYWHERE)))
+        return self._mounted[1]
+
+    def _placings_beside(
+        self, env: Variables, hooks: Sequence[CommandBeside], first: Sequence[str]
+    ) -> Iterator[Placing]:
+        """What the hooks and the command before do to programs; what is the same counts once."""
+        self._placings.update(placing_of(hook.words, env) for hook in hooks[self._hooks_read :])
+        self._hooks_read = len(hooks)
+        yield from self._placings
+        if first:
+            self._first = self._first or placing_of(first, env)
+            yield self._first
+
+
+def _are_mounted(paths: Iterable[str]) -> bool:
     """Whether a mount may have another program by the name of a known one where a shell looks for it."""
     folders = [*map(absolute, SYSTEM_FOLDERS)]
     for path in paths:
@@ -70,10 +127,10 @@ def are_mounted(paths: Iterable[str]) -> bool:
     return False
 
 
-def may_start(own: tuple[bool, bool], placing: Placing, *, is_read: bool) -> bool:
-    """Whether a command that starts no server may start one by what another one does to programs.
+def _may_start(own: tuple[bool, bool], placing: Placing, *, is_read: bool) -> bool:
+    """Whether a command may start a server by what another one does to programs.
 
-    ``own`` is what of the server the command names. A script that is written is only run by a command that is not read.
+    A script that is written is only run by a command that is not read.
     """
     if placing.writes and not is_read and all(placing.names):
         return True

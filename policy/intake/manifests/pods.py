@@ -190,7 +190,7 @@ def read_container(
     ]
     draft.mounts = Mounts(paths, *_empty_mounts(container, pod))
     if pod is not None:
-        draft.placers = lambda: _placers(container, pod)
+        draft.programs.placers = lambda: _placers(container, pod)
     read_hooks(container, draft, added=added, replaced=replaced)
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
