@@ -495,6 +495,8 @@ def _unknown_values(
 
 def _mounted(deployment: Deployment, models: Collection[str]) -> Iterable[str]:
     """Why vLLM may load a folder or a file of a mount instead of a model, in any of the working folders that count."""
+    if not (deployment.mounts or deployment.file_mount or deployment.image_folder):
+        return ()
     found: dict[str, None] = {}
     stated = FolderMounts(deployment.folder, deployment.mounts, deployment.file_mount)
     for each in filter(None, (stated, deployment.image_folder)):

@@ -49,12 +49,16 @@ def other_configurations(
         if VERSIONED in config and (other := _versioned(config[VERSIONED]))
     ]
     by, place = options.others.get(FORMAT, ("auto", ""))
-    used = [name for name in read if name != _replaced(options)]
-    if by == MISTRAL:
-        found += _of_flag(used, place)
-    elif by == "auto":
-        found += _of_mistral(used, own_names, release)
-    found += _of_gguf({name: read[name] for name in used if is_gguf(name, release)}, options)
+    replaced = _replaced(options)
+    for name, config in read.items():
+        if name == replaced:
+            continue
+        if by == MISTRAL:
+            found.append(_of_flag(name, place))
+        elif by == "auto" and _owner(own_names.get(name, name)) == OWNER and release in PREFERS_MISTRAL:
+            found.append(_of_mistral(name))
+        if is_gguf(name, release):
+            found += _of_gguf(name, config, options)
     return found
 
 
@@ -70,47 +74,46 @@ def _has_version(name: str) -> bool:
 
 def _replaced(options: ParsedOptions) -> str | None:
     """The model whose configuration `--hf-config-path` replaces; None without one."""
-    model, path = _name(options, "model"), _name(options, "hf_config_path")
-    return model if path not in {"", model} else None
+    if not (path := _name(options, "hf_config_path")):
+        return None
+    model = _name(options, "model")
+    return model if path != model else None
 
 
 def _name(options: ParsedOptions, option: str) -> str:
     return str(options.values.get(option) or "").rstrip("/")
 
 
-def _of_flag(names: list[str], place: str) -> Iterator[str]:
-    for name in names:
+def _of_flag(name: str, place: str) -> str:
+    return (
+        f"by `--config-format` ({place}) vLLM takes the configuration of {quoted(name)} from its `params.json`; "
+        f"{NOT_READ}"
+    )
+
+
+def _of_mistral(name: str) -> str:
+    return (
+        f"vLLM takes the configuration of {quoted(name)} from its `params.json` if it has one and "
+        f"`consolidated*.safetensors`, as models of `{OWNER}` have; {NOT_READ}"
+    )
+
+
+def _of_gguf(name: str, config: Mapping[str, Any], options: ParsedOptions) -> Iterator[str]:
+    if name.endswith(FILE):
         yield (
-            f"by `--config-format` ({place}) vLLM takes the configuration of {quoted(name)} from its `params.json`; "
-            f"{NOT_READ}"
+            f"vLLM takes the configuration of {quoted(name)} from that GGUF file, which is not read here; give a "
+            f"model with a `{CONFIG}` as `--hf-config-path`"
         )
-
-
-def _of_mistral(names: list[str], own_names: Mapping[str, str], release: str) -> Iterator[str]:
-    for name in names:
-        if _owner(own_names.get(name, name)) == OWNER and release in PREFERS_MISTRAL:
-            yield (
-                f"vLLM takes the configuration of {quoted(name)} from its `params.json` if it has one and "
-                f"`consolidated*.safetensors`, as models of `{OWNER}` have; {NOT_READ}"
-            )
-
-
-def _of_gguf(models: Mapping[str, Mapping[str, Any]], options: ParsedOptions) -> Iterator[str]:
+        return
     overrides = options.values.get("hf_overrides")
-    states = isinstance(overrides, dict) and "architectures" in overrides
-    for name, config in models.items():
-        if name.endswith(FILE):
-            yield (
-                f"vLLM takes the configuration of {quoted(name)} from that GGUF file, which is not read here; give a "
-                f"model with a `{CONFIG}` as `--hf-config-path`"
-            )
-        elif causal_class(config, overrides) is None and not (
-            states and name == (_name(options, "hf_config_path") or _name(options, "model"))
-        ):
-            yield (
-                f"vLLM replaces the architecture in the given `{CONFIG}` of {quoted(name)}, a GGUF model, by the "
-                "causal class of its model type, which is not known here; state `architectures` in `--hf-overrides`"
-            )
+    is_overridden = isinstance(overrides, dict) and "architectures" in overrides
+    if is_overridden and name == (_name(options, "hf_config_path") or _name(options, "model")):
+        return
+    if causal_class(config, overrides) is None:
+        yield (
+            f"vLLM replaces the architecture in the given `{CONFIG}` of {quoted(name)}, a GGUF model, by the "
+            "causal class of its model type, which is not known here; state `architectures` in `--hf-overrides`"
+        )
 
 
 def _owner(name: str) -> str:

@@ -103,12 +103,13 @@ def _without_spellings(
 def unusual_fields(name: str, configuration: Configuration, config: Mapping[str, Any], overrides: Any) -> list[str]:
     """Why fields of a model's configuration may be read differently; `config` is without the overrides."""
     text = configuration.text()
-    found: dict[str, None] = {}
-    for part in (configuration,) if text is configuration else (configuration, text):
-        found.update(dict.fromkeys(_of_part(part)))
-    found.update(dict.fromkeys(_of_experts(text)))
-    found.update(dict.fromkeys(_of_overrides(configuration.tables, config, overrides)))
-    return [MAY_DIFFER.format(quoted(name), why) for why in found]
+    found = _of_part(configuration)
+    if text is not configuration:
+        found += _of_part(text)
+    found += _of_experts(text)
+    if overrides:
+        found += _of_overrides(configuration.tables, config, overrides)
+    return [MAY_DIFFER.format(quoted(name), why) for why in dict.fromkeys(found)] if found else found
 
 
 def unusual_in_others(read: Mapping[str, Mapping[str, Any]], served: Collection[str], tables: Tables) -> list[str]:
@@ -121,18 +122,25 @@ def unusual_in_others(read: Mapping[str, Mapping[str, Any]], served: Collection[
     ]
 
 
-def _of_part(part: Configuration) -> Iterator[str]:
+def _of_part(part: Configuration) -> list[str]:
     """The fields of one configuration, without the experts'."""
     stated = part.stated
-    for name, (is_usual, expected) in USUAL.items() if not stated.keys().isdisjoint(USUAL) else ():
-        if stated.get(name) is not None and not is_usual(stated[name]):
-            yield f"its `{name}` is not {expected}"
+    found = [
+        f"its `{name}` is not {USUAL[name][1]}"
+        for name in USUAL.keys() & stated.keys()
+        if stated[name] is not None and not USUAL[name][0](stated[name])
+    ]
+    found.sort()
     if ALIASES in stated:
-        yield f"its `{ALIASES}` gives other names to its fields"
+        found.append(f"its `{ALIASES}` gives other names to its fields")
     kind = part.kind
-    for name in TEXT_FIELDS if kind.text is None else (kind.text,):
-        if stated.get(name) is not None and not _is_object(stated[name]):
-            yield f"its `{name}` is not an object"
+    parts = TEXT_FIELDS if kind.text is None else (kind.text,)
+    if not stated.keys().isdisjoint(parts):
+        values = ((name, stated.get(name)) for name in parts)
+        found += [
+            f"its `{name}` is not an object" for name, value in values if not (value is None or _is_object(value))
+        ]
+    return found
 
 
 def _of_experts(text: Configuration) -> Iterator[str]:
