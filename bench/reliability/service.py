@@ -108,22 +108,27 @@ class Service:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(TIMEOUT)
 
-    def processes(self) -> dict[int, str]:
-        """Every process of the service, with its command line."""
+    def processes(self, parent: int | None = None) -> dict[int, str]:
+        """Every process of the service, or only the children of ``parent``, with its command line."""
         assert self.process is not None
         found = {}
         for path in Path("/proc").iterdir():
             if path.name.isdecimal():
                 with suppress(OSError, ValueError):
                     fields = (path / "stat").read_text().rpartition(")")[2].split()
-                    if int(fields[2]) == self.process.pid and fields[0] != "Z":
+                    if int(fields[2]) != self.process.pid or fields[0] == "Z":
+                        continue
+                    if parent is None or int(fields[1]) == parent:
                         found[int(path.name)] = (path / "cmdline").read_text().replace("\0", " ").strip()
         return found
 
     def workers(self) -> list[int]:
-        """The processes that answer requests: uvicorn's children, or with one worker the service's own process."""
+        """The processes that answer requests: uvicorn's children, or with one worker the service's own process.
+
+        Their own children, which are ready for requests that may take long, are none.
+        """
         assert self.process is not None
-        spawned = [pid for pid, command in self.processes().items() if "spawn_main" in command]
+        spawned = [pid for pid, command in self.processes(self.process.pid).items() if "spawn_main" in command]
         return spawned or [self.process.pid]
 
     def wait_for_workers(self, number: int) -> list[int]:
