@@ -27,7 +27,7 @@ OF_FLAGS: Final = {
     "optional": "optional",
     "choices": "choices",
 }
-"""The members of a flag's row that are shown, each with the name under which they are."""
+"""The fields of a flag's row that are shown, each with the name it is shown under."""
 OF_VARIABLES: Final = {name: name for name in ("type", "default", "deprecated", "replaced_by")}
 ARGUMENT, VARIABLE = "argument", "variable"
 
@@ -55,7 +55,7 @@ def arguments_in(release: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def find(name: str) -> list[dict[str, Any]]:
-    """The items with a name, as a flag, as a field of `EngineArgs` or as a variable; one name may have been several.
+    """The items that have a name as a flag, a field of `EngineArgs` or a variable; one name may belong to several.
 
     `--max-model-len`, `max-model-len`, `max_model_len` and `--no-enable-prefix-caching` are all legal.
     """
@@ -70,7 +70,7 @@ def suggestion(name: str) -> str | None:
 
 
 def differences(before: str, after: str) -> dict[str, Any]:
-    """The names that only one of two releases has, that differ, and that only the second one deprecates."""
+    """The names that were added, removed or changed between two releases, or that only the second one deprecates."""
     items = [arguments_in(release)["items"] for release in (before, after)]
     old, new = ({(i["kind"], i["name"]): i["changes"][0] for i in each} for each in items)
     deprecated = [{word for item in each for word in _deprecated_names(item)} for each in items]
@@ -113,7 +113,7 @@ def _item(kind: str, name: str, since: Mapping[str, Any], fields: Mapping[str, s
 
 
 def _deprecations(dest: str) -> list[dict[str, Any]]:
-    """What releases deprecate of a flag: itself, fields of its object, and values; the oldest first."""
+    """The deprecations of a flag, of fields of its object and of its values, oldest first."""
     found = [*deprecations_of(dest), *deprecated_values_of(dest)]
     order = releases_with_flags()
     return sorted(found, key=lambda each: order.index(each["since"]))

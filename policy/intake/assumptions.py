@@ -41,8 +41,8 @@ def find_assumptions(
     """The assumptions about a deployment. ``answer`` is its decision, ``decide`` decides variants: (runner, starts).
 
     ``without_modules`` is the model that is assumed to have no ``modules.json``, empty if that is known. It is listed
-    only if a pooling module would change the decision. ``transformers`` is the assumed release of Transformers, and
-    those that may read a model differently; it is listed only if one of them would change the decision.
+    only if a pooling module would change the decision. ``transformers`` has the assumed release of Transformers, and
+    the releases that may read a model differently; it is listed only if one of these would change the decision.
     """
     found = []
     for fact, assumed, why, others in _assumed_values(deployment):
@@ -69,7 +69,7 @@ def find_assumptions(
 
 
 def transformers_to_try(release: str, deployment: Deployment, result: IntakeResult) -> tuple[str, list[str]]:
-    """The assumed release of Transformers, and those that may read a model differently; none if one is stated."""
+    """The assumed release of Transformers, and releases that may read a model differently; none if one is stated."""
     if "transformers" in deployment.environment.stated or not result.has_models:
         return "", []
     models = [*deployment.model_configs.values(), *(config for config, _ in result.found.values())]
@@ -83,7 +83,7 @@ def _assumed_values(deployment: Deployment) -> Iterator[tuple[str, Any, str, dic
         others = {
             platform: _with_environment(deployment, on_platform(environment, platform))
             for platform in PLATFORMS
-            if platform != environment.platform and platform not in PLUGINS  # these are alike for every deployment
+            if platform != environment.platform and platform not in PLUGINS  # these decide alike for every deployment
         }
         yield "environment.platform", environment.platform, NOT_STATED, others
     if "has_triton" not in environment.stated:

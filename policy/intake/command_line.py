@@ -19,7 +19,7 @@ class Installation(Struct, frozen=True, gc=False):
     """A vLLM that runs instead of the image's: its version, None if unknown, and why it runs.
 
     ``cause`` is a clause for messages, such as "`pip install` installs vLLM 0.33.0 before the start". ``likely`` is the
-    version that a command names, if it is not certain that it installs it where the server runs.
+    version that a command names, if it is not certain that the command installs it where the server runs.
     """
 
     version: str | None
@@ -28,7 +28,7 @@ class Installation(Struct, frozen=True, gc=False):
 
 
 class Strength(IntEnum):
-    """How certainly a sign shows the hardware, the strongest first: its devices, its nodes, what it only tolerates."""
+    """How strongly a sign shows the hardware, strongest first: a requested device, a selected node, a toleration."""
 
     DEVICE = 0
     NODE = 1
@@ -79,20 +79,20 @@ class Container(Struct, frozen=True, omit_defaults=True):
     at which the controller mounts a model (``/mnt/models``) to the model's name. ``files`` maps the paths of files
     that the manifest contains to their texts.
     ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one;
-    ``hardware`` has the signs of the hardware that it asks for.
-    ``version_cause`` says what installs or runs ``vllm_version`` if it is not the image's, ``version_row`` is the id of
-    the row of the table of images if it is, and ``unversioned`` says why the image has no version.
+    ``hardware`` has the signs of the hardware that the manifest asks for.
+    ``version_cause`` says what installs or runs ``vllm_version`` if this is not the image's version. If it is,
+    ``version_row`` is the id of its row in the table of images. ``unversioned`` says why the image has no version.
     ``version_is_presumed``: whether the version counts only if it is that of a known release. ``installation`` is
-    the vLLM that is installed before the command runs, if it is not the image's. ``likely_version`` is the one that it
-    or the command may install, which counts if nothing shows a version. ``has_hidden_variables``: whether
+    the vLLM that is installed before the command runs, if it is not the image's. ``likely_version`` is a version that
+    may be installed before or by the command; it counts if nothing shows a version. ``has_hidden_variables``: whether
     there may be variables whose names the manifest does not show. ``notes`` are warnings for the user. ``doubts`` says
     why vLLM may get other words or variables. ``problem`` says why no decision is possible; such an engine may have no
-    words. ``faults`` are those of an object that cannot be read, for which it then stands. ``secrets`` has the values
-    that the manifest gives to names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the
-    mounts that may have a model, and ``folder`` the working folder; it is empty if it is not stated. ``file_mount`` is
-    a mount that may be the working folder and has files, but no folders. ``image_folder`` is the working folder by the
-    image, if the manifest does not state one and mounts are around it. ``stated`` has the secrets that the whole
-    manifest states.
+    words. ``faults`` has the faults of an object that cannot be read; the container then stands for that object.
+    ``secrets`` has the values that the manifest gives to names of secrets other than by ``env``. ``mounts`` has the
+    absolute paths of the mounts that may have a model. ``folder`` is the working folder, empty if it is not stated.
+    ``file_mount`` is a mount that may be the working folder and has files, but no folders. ``image_folder`` is the
+    image's working folder, if the manifest does not state one and mounts are around it. ``stated`` has the secrets that
+    the whole manifest states.
     """
 
     path: str
@@ -129,13 +129,12 @@ class CommandLine(Struct, frozen=True):
     """The words that vLLM's own parser gets, with their places, and the variables that the command sets for it.
 
     ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``) or clears (``env -i``). A
-    value of ``None`` is unknown, or cleared. ``set_at`` has the place of the word that sets or clears each of them, for
-    a script the script's. ``serve``: whether the words follow ``vllm serve``, so that the first positional word may be
-    the model. ``doubts`` says why vLLM may get other words or variables, or may be started again with others.
-    ``installation`` is the vLLM that runs instead of the image's, if any. ``is_serve``: whether ``vllm serve`` is
-    written, so that the release must have it. ``secrets`` has the values that scripts give to variables whose names are
-    those of secrets. ``module`` is the module of vLLM that `python -m` starts, if it is
-    started so.
+    value of ``None`` is unknown, or cleared. ``set_at`` has the place of the word that sets or clears each of them; for
+    a script, this is the script's place. ``serve``: whether the words follow ``vllm serve``, so that the first
+    positional word may be the model. ``doubts`` says why vLLM may get other words or variables, or may be started again
+    with others. ``installation`` is the vLLM that runs instead of the image's, if any. ``is_serve``: whether
+    ``vllm serve`` is written, so that the release must have it. ``secrets`` has the values that scripts give to
+    variables with the names of secrets. ``module`` is the module of vLLM that `python -m` starts, if any.
     """
 
     words: list[str] = []
@@ -152,7 +151,7 @@ class CommandLine(Struct, frozen=True):
 
 
 class UnknownFlag(Struct, frozen=True):
-    """A flag that the release does not have: its name as of an option, its value as shown, and its launch error.
+    """A flag that the release does not have: its name as an option's, its value as shown, and its launch error.
 
     The value of a flag that no release has is hidden, because it may be a secret.
     """
@@ -184,14 +183,15 @@ class ParsedOptions(Struct, frozen=True):
     ``values`` has only the given options (the last one wins, as in vLLM), typed: a flag's ``bool``, ``int``, ``float``,
     text, list, or the object of a JSON option, with its dotted options merged as the release does. ``places`` has the
     place of each option, and that of a dotted one under ``option.key``. ``ignored`` has the arguments that no fact
-    depends on, as written. ``unknown_words`` has each argument that may be any flag, with its place: one whose whole
-    text is unknown, which is ignored, and one that may be several, which is parsed as one. ``launch_errors`` says why
+    depends on, as written. ``unknown_words`` has each argument that may be any flag, with its place. One whose whole
+    text is unknown is ignored; one that may be several words is parsed as one. ``launch_errors`` says why
     the release's parser rejects the command line. ``unknown_sizes`` has the options in ``SIZES`` with unknown values,
-    which are not set, each with its flag, its text and its place. ``unknown_model`` is the model's name as written if
+    each with its flag, its text and its place; they are not set. ``unknown_model`` is the model's name as written if
     its value is not known, otherwise empty. ``others`` has the values of the options that no fact depends on, with
-    their places; those that are not known or may be secrets have none. ``unknown_flags`` are the flags that the release
-    does not have, unless messages about them are left out. ``unknown_options`` are those of ``others`` whose values are
-    not known, by their names. ``is_plain``: whether no argument in ``ignored`` has anything to mask.
+    their places; the value is ``UNKNOWN`` if it is not known or may be a secret. ``unknown_flags`` are the flags that
+    the release does not have, unless messages about them are left out. ``unknown_options`` has the options of
+    ``others`` whose values are not known, by name. ``is_plain``: whether no argument in ``ignored`` has anything to
+    mask.
     """
 
     values: dict[str, Any] = {}
@@ -208,7 +208,7 @@ class ParsedOptions(Struct, frozen=True):
     is_plain: bool = False
 
     def kept_place(self, name: str) -> str:
-        """The place of an option that no fact depends on; ``default`` if only its value is known."""
+        """The place of an option in ``others``; ``default`` if it is not there."""
         return self.others[name][1] if name in self.others else DEFAULT
 
     def place(self, name: str) -> str:

@@ -102,7 +102,7 @@ def on_platform(environment: Environment, platform: str) -> Environment:
 
 
 def with_platform(environment: Environment, platform: str, origin: str = IMAGE) -> Environment:
-    """The environment with the platform that something other than the request shows."""
+    """The environment with a platform that is stated elsewhere than in the request; ``origin`` says where."""
     return replace(on_platform(environment, platform), stated=environment.stated | {"platform"}, platform_origin=origin)
 
 
@@ -119,20 +119,20 @@ NO_EDITS: Final = Edits()
 class Deployment(Struct, frozen=True, omit_defaults=True):
     """One engine to be started.
 
-    The keys of cached results leave out what has its default, with 0.5 % fewer instructions to derive facts.
+    The keys of cached results omit fields with default values, which takes 0.5 % fewer instructions to derive facts.
 
     ``args`` are words, or one text as typed in a shell. ``places`` has the place of each word, if it is not its index.
     A variable of ``None`` has an unknown value. ``names`` maps the path where a model is mounted to the model's name.
     ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
     from the manifest. ``installation`` is the vLLM that is installed before the command runs, if any.
     ``has_hidden_variables``: whether there may be variables with unknown names. ``doubts`` says why vLLM
-    may get other arguments or variables than those of the manifest. ``edits`` are made to what its command says.
-    ``image_env`` has the variables that the image sets. ``platform_doubt`` says why the platform of the manifest may be
-    another than the environment's; it is empty if it is certain. ``omni`` is what the flag ``--omni`` would do.
-    ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has values that the manifest gives to
-    names of secrets in another way than by ``env``. ``mounts`` has the absolute paths of the mounts that may have a
-    model, and ``folder`` the working folder; it is empty if it is not stated. ``file_mount`` is a mount that may be the
-    working folder and has files, but no folders. ``image_folder`` is the working folder by the image, if the manifest
+    may get other arguments or variables than those of the manifest. ``edits`` are applied to the command's options and
+    variables. ``image_env`` has the variables that the image sets. ``platform_doubt`` says why the manifest's platform
+    may differ from the environment's, empty if the platform is certain. ``omni`` is what the flag ``--omni`` would do.
+    ``release_is_assumed``: whether nothing states which release runs. ``secrets`` has the values that the manifest
+    gives to names of secrets other than by ``env``. ``mounts`` has the absolute paths of the mounts that may have a
+    model. ``folder`` is the working folder, empty if it is not stated. ``file_mount`` is a mount that may be the
+    working folder and has files, but no folders. ``image_folder`` is the image's working folder, if the manifest
     does not state one and mounts are around it. ``stated`` has the secrets that the whole manifest states.
     """
 

@@ -19,7 +19,7 @@ PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 
 
 def command_of(deployment: Deployment, faults: list[RequestFault], pointer: str) -> CommandLine:
-    """The parsed command of a deployment; its faults are appended to ``faults``."""
+    """Parse the command of a deployment, and append its faults to ``faults``."""
     args, env, places = deployment.args, deployment.env, deployment.places
     if isinstance(args, str):
         from policy.intake.command.launcher import read_text  # noqa: PLC0415  # see `own_arguments`
@@ -43,10 +43,10 @@ def options_of(
     *,
     is_omni: bool,
 ) -> ParsedOptions:
-    """The options of a deployment's command, whose faults are appended to ``faults``; ``pointer`` is the deployment's.
+    """Read the options of a deployment's command, and append their faults to ``faults``.
 
-    The faults of options that the deployment's edits drop are left out. vLLM-Omni has flags of its own, so that none of
-    them is an error if it is started, and no unknown value is one that it may refuse.
+    ``pointer`` is the deployment's. The faults of options that the deployment's edits drop are left out. If vLLM-Omni
+    is started, launch errors, unknown flags and unknown values are left out too, because it has flags of its own.
     """
     place, is_assumed = f"{pointer}/args", deployment.release_is_assumed
     options = read_options(release, command, deployment.files, faults, place, is_assumed=is_assumed)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOptions:
-    """The options with edits: those of ``None`` are dropped, also members of an option's JSON."""
+    """The options with the edits applied; ``None`` drops an option, or a member of its JSON."""
     if not edits:
         return options
     values, others = dict(options.values), dict(options.others)
@@ -34,7 +34,7 @@ def with_options(options: ParsedOptions, edits: Mapping[str, Any]) -> ParsedOpti
 
 
 def _without_unknown(options: ParsedOptions, name: str) -> ParsedOptions:
-    """The options without a flag that the release does not have, and without what is said of it."""
+    """The options without a flag that the release does not have, and without the messages about it."""
     gone = [flag for flag in options.unknown_flags if flag.option == name]
     errors, ignored = [*options.launch_errors], [*options.ignored]
     for flag in gone:
@@ -45,7 +45,7 @@ def _without_unknown(options: ParsedOptions, name: str) -> ParsedOptions:
 
 
 def with_variables(deployment: Deployment, command: CommandLine) -> dict[str, str | None]:
-    """The variables that vLLM gets, with the deployment's edits, where ``None`` drops one."""
+    """The variables that vLLM gets, with the deployment's edits applied; ``None`` drops a variable."""
     variables = deployment.env | command.env
     if deployment.edits.variables:
         variables |= deployment.edits.variables

@@ -153,14 +153,15 @@ def derive_facts(
 
 
 def _naming(find: Find, secrets: SecretValues) -> Find:
-    """The same, but told which names contain a secret, as it may list them in messages."""
+    """``find``, called with a `HiddenName` for a name that contains a secret, because it may show the name."""
     return lambda name: find(secrets.named(name))
 
 
 def _without_secrets(source: Source, secrets: SecretValues) -> Source:
-    """A deployment or its command without secrets in what is shown as it is written.
+    """A deployment or its command with the secrets hidden in two texts that are shown as they are written.
 
-    These are why another vLLM runs, and a value of the runner's variable that is not a number: vLLM refuses any.
+    These are the reason why another vLLM runs, and a value of the runner's variable that is not a number, which vLLM
+    refuses.
     """
     env, installation = source.env, source.installation
     value = env.get(VARIABLE)
@@ -188,9 +189,9 @@ def _derive_with_models(
     find: Find,
     faults: list[RequestFault],
 ) -> IntakeResult:
-    """Derive the facts; without those about the model if it is missing or unknown, and the rules do not need them.
+    """Derive the facts. If the model is missing or unsupported and the rules do not need it, leave out its facts.
 
-    They do not where the platform or the program has runners of its own, and models of its own.
+    The rules do not need them where the platform or the program has its own runners and models.
     """
     try:
         return _derive(deployment, command, release, pointer, rules, find, faults)
@@ -339,7 +340,7 @@ def _derive(
 
 
 def _unknown_name(options: ParsedOptions) -> list[str]:
-    """That the value of the model's name is not known, if so."""
+    """The message that the value of the model's name is not known, if so."""
     if not options.unknown_model:
         return []
     shown = quoted(options.unknown_model)
@@ -349,7 +350,7 @@ def _unknown_name(options: ParsedOptions) -> list[str]:
 
 
 def _warn_of_checks(found: Findings, options: ParsedOptions, release: str, warnings: list[str]) -> list[UnknownOption]:
-    """Warn of what checks only may refuse, and of the options that are not checked, which are returned."""
+    """Append warnings about possible refusals and about the options that are not checked; return these options."""
     if found is NO_FINDINGS and not options.unknown_options:
         return []
     unknown_options = options_not_checked(options.unknown_options, found.unread)
@@ -382,11 +383,11 @@ def _derive_without_models(
     faults: list[RequestFault],
     why: str,
 ) -> IntakeResult:
-    """Derive the facts where the decision does not depend on the model, which is not read; ``why`` warns of it."""
+    """Derive the facts without reading the model, where the decision does not depend on it; ``why`` is the warning."""
     is_omni, command, of_omni = omni_of(command, deployment.omni)
     try:
         options = options_of(command, deployment, release, pointer, faults, is_omni=bool(is_omni))
-    except KeyError as error:  # rules of a folder of one's own may know releases that have no tables
+    except KeyError as error:  # rules in a user's own folder may know releases that have no tables
         message = f"a deployment of vLLM {release} cannot be read: this version has no tables of its models and flags"
         raise RequestInvalid([RequestFault(pointer, f"{message}; state its `facts`")]) from error
     if faults:
@@ -460,10 +461,10 @@ def _invalid_arguments(
     is_omni: Mapping[str, tuple[Any, str]],
     rules: Callable[[Facts], tuple[str | None, bool]],
 ) -> RequestInvalid:
-    """The error of a command line with faults: that vLLM refuses it, if that is certain.
+    """The error for a command line with faults; it says that vLLM refuses the arguments if this is certain.
 
-    It is not if an argument is not known, or if the platform or the program has runners of its own: it may have flags
-    of its own.
+    It is not certain if an argument is not known, or if the platform or the program has its own runners: then it may
+    have its own flags too.
     """
     is_certain = all(fault.refused is not None for fault in faults)
     if not is_certain or options.unknown_words or deployment.doubts or command.doubts:

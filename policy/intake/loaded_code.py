@@ -39,7 +39,7 @@ LOADED: Final[Mapping[str, tuple[str, str, frozenset[str]]]] = {
         frozenset({"auto", "hf", "mistral"}),
     ),
 }
-"""The options that name code: their flags, what the code becomes, and the names of vLLM's own besides `vllm.…`."""
+"""The options that name code: the flag, what the code becomes, and the names besides `vllm.…` that are vLLM's own."""
 NAMES: Final = frozenset(LOADED)
 PLUGINS: Final = "VLLM_PLUGINS"
 OWN_PLUGINS: Final = frozenset({"", "lora_filesystem_resolver", "lora_hf_hub_resolver"})
@@ -55,11 +55,11 @@ def loaded_code(
 ) -> list[str]:
     """A doubt for each flag and variable that makes vLLM load code from outside it.
 
-    ``env`` has the ``variables`` with known values. One that the command sets to an unknown value or clears is reported
-    where the command is read.
+    ``env`` has the ``variables`` with known values. A variable that the command clears or sets to an unknown value is
+    reported where the command is read.
     """
     found: list[str] = []
-    # most have no such option or variable: asking for each one takes 3 % of the time to derive a deployment's facts
+    # most deployments have no such option: looking up each one takes 3 % of the time to derive a deployment's facts
     if not (NAMES.isdisjoint(options.values) and NAMES.isdisjoint(options.others)):
         found += _of_options(options)
     if PLUGINS in variables:

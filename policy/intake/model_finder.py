@@ -39,8 +39,8 @@ class ModelFinder:
     ) -> None:
         """``named`` maps a model's name to the file or folder of its configuration.
 
-        ``folder`` has a file ``NAME.json`` or a folder ``NAME`` for each of several models. A model that is a local
-        folder by its name has to be ``within`` a folder, if one is given, and so do its files.
+        ``folder`` has a file ``NAME.json`` or a folder ``NAME`` for each of several models. A model whose name is the
+        path of a local folder must be ``within`` a folder, if one is given, and so must its files.
 
         Raises:
             HubMisconfigured: the hub's address is invalid.
@@ -65,7 +65,7 @@ class ModelFinder:
         return self._found[name]
 
     def warnings(self) -> list[str]:
-        """A warning about files of flags that were not looked up, if anything was."""
+        """A warning about files of ``--model-config`` that no lookup used, if there was any lookup."""
         return self.use.warnings(self.named, "--model-config")
 
     def _find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
@@ -111,7 +111,7 @@ class ModelFinder:
 
 
 def _refuse_links(place: Path, root: Path | None, shown_root: str) -> None:
-    """Refuse a link below a folder that leads out of it, as a checkout may have any.
+    """Refuse a link that leads out of a folder, because a checkout may have arbitrary links.
 
     Raises:
         FileInvalid: the file, the folder or one of its files is such a link.

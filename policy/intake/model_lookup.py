@@ -56,16 +56,16 @@ class ModelLookup:
         self._found: dict[str, Mapping[str, Any]] = {}
         self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
         self.asked: dict[str, str] = {}
-        """The models that were looked up, by their names in the arguments."""
+        """The own names of the models that were looked up, by their names in the arguments."""
         self.read: dict[str, Mapping[str, Any]] = {}
         """The configurations that were read, by the models' names in the arguments."""
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
-        """A model's configuration; if it is missing, records its name and returns an empty one.
+        """Return a model's configuration; if it is missing, record its name and return an empty one.
 
         Raises:
-            RequestInvalid: the name is too long; it is repeated in the origin of every fact.
+            RequestInvalid: the name is too long. The origin of every fact repeats it.
         """
         if len(name) > MAX_NAME:
             raise RequestInvalid(
@@ -85,7 +85,7 @@ class ModelLookup:
         return found
 
     def known(self, name: str) -> Mapping[str, Any] | None:
-        """A model's configuration, or ``None`` if it is missing."""
+        """Record that the model is used, and return its configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
         found = self._known(name, self.note(name))
         if found is not None:
@@ -110,7 +110,7 @@ class ModelLookup:
         return self._found[own]
 
     def note(self, name: str) -> str:
-        """The model's own name, which is recorded as asked for."""
+        """Record that the model is used, and return its own name."""
         own = self.asked[name] = self._own_name(name)
         return own
 

@@ -21,7 +21,7 @@ REFUSED: Final = "vLLM {} refuses its arguments ({}): {}"
 
 
 class ArgumentsRefused(RequestInvalid):
-    """Arguments of which a release's parser refuses at least one, and of which none is unknown here.
+    """A release's parser refuses at least one of the arguments, and none of them is unknown here.
 
     ``installation`` is the vLLM that runs instead of the image's, if any; ``unknown_flags`` are those that the release
     does not have.

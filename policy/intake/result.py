@@ -42,8 +42,8 @@ class IntakeResult(Struct, frozen=True):
 
     ``found`` has the models that ``Find`` returned; it may return others next time. ``unknown_words`` has the arguments
     that may be any flag, with their places: those whose whole text is unknown are ignored. ``unknown_variables`` has
-    the variables with unknown values that facts depend on, which are treated as unset, each with the place in the
-    command that clears it or may change it, empty if none does. ``doubts`` says why vLLM may get other arguments or
+    the variables with unknown values that facts depend on. They are treated as unset. Each has the place in the
+    command that clears or may change it, empty if there is none. ``doubts`` says why vLLM may get other arguments or
     variables than those parsed. ``unknown_models`` says why vLLM may run another model, or the model as a pooling model
     or with another configuration. ``environment`` is the deployment's, with the platform that a variable selects, and
     ``program_doubts`` says why its platform may be another, vLLM may run instead of vLLM-Omni, or code from outside
@@ -80,10 +80,10 @@ class IntakeResult(Struct, frozen=True):
 
 
 def without_secrets_in_facts(facts: Facts, secrets: SecretValues, compared: Collection[str]) -> Facts:
-    """The facts with the secrets in their texts hidden, except in ``compared``, the texts that the rules have.
+    """The facts with the secrets in their texts hidden, except in ``compared``, the texts that rules compare with.
 
     The result of every rule is the same: rules only test whether texts are equal, and a text with ``…`` is equal to
-    none of theirs. A text that rules have is not a secret, whatever variable has it too.
+    none of theirs. A text in a rule is not a secret, even if a variable has it as its value.
     """
 
     def hidden(value: Any) -> Any:
@@ -100,7 +100,7 @@ def without_secrets_in_facts(facts: Facts, secrets: SecretValues, compared: Coll
 
 
 def require_known_values(result: IntakeResult, pointer: str) -> None:
-    """Check that all arguments, variables and files are known that facts depend on, or that vLLM may refuse.
+    """Check that no argument, variable or file is unknown that facts depend on or that vLLM may refuse.
 
     ``pointer`` is the deployment's.
 

@@ -69,7 +69,7 @@ def read_models(
 
 
 def names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str) -> dict[str, str]:
-    """The models that the arguments name, which are not looked up."""
+    """The own names of the models that the arguments name, by these names; the models are not looked up."""
     speculation = read_speculation(options)
     draft = None if speculation is None else speculation.keys.get("model")
     models = ModelLookup(deployment, no_models, pointer)

@@ -23,8 +23,8 @@ MAX_WARNINGS: Final = 16
 def options_not_checked(options: Mapping[str, UnknownOption], unread: Collection[str]) -> list[UnknownOption]:
     """The options whose values vLLM may refuse.
 
-    These are the options that a check reads (``unread``), those of which the parser accepts only some words or fields,
-    and those of which a warning says that vLLM refuses them as they are written.
+    These are the options that a check reads (``unread``), those for which the parser accepts only some words or fields,
+    and those whose text would be refused as it is written, about which there is a warning already.
     """
     return [
         option
@@ -39,7 +39,7 @@ def not_checked(option: UnknownOption) -> str:
 
 
 def warnings_of(options: Iterable[UnknownOption]) -> list[str]:
-    """The warnings about options of which no other warning says that the value is not known."""
+    """The warnings about options whose unknown values no other warning reports."""
     found = [not_checked(option) for option in options if not option.is_reported]
     omitted = len(found) - MAX_WARNINGS
     return found[:MAX_WARNINGS] + ([f"{omitted} more options have values that are not known"] if omitted > 0 else [])

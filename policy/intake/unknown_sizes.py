@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policy.intake.provenance import Provenance
 
 TRIAL_SIZES: Final = (2, 8)
-"""The sizes that are tried beside 1: those of few and of all GPUs of a node."""
+"""The sizes that are tried besides 1, for a few and for all GPUs of a node."""
 
 
 def check_sizes(
@@ -28,9 +28,9 @@ def check_sizes(
     decide: Callable[[Provenance], tuple[str | None, bool]],
     pointer: str,
 ) -> list[str]:
-    """A warning for each size whose value is not known, if 1 and ``TRIAL_SIZES`` are decided alike where vLLM starts.
+    """A warning for each size with an unknown value, if 1 and ``TRIAL_SIZES`` lead to the same decision.
 
-    ``derive_with`` derives the facts with other options, and ``decide`` decides them: (runner, starts). Each size is
+    ``derive_with`` derives the facts with other options, and ``decide`` decides them: (runner, starts). The options are
     tried alone and all together. Sizes that vLLM would refuse are not considered, unless it refuses all.
 
     Raises:

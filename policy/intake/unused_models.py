@@ -36,7 +36,7 @@ class ModelUse:
         return [*self._names]
 
     def add_undecided(self, error: Exception) -> None:
-        """Add an engine that could not be decided, whose models are known only if their configurations are missing."""
+        """Add an engine that could not be decided; its models are known only if their configurations were missing."""
         cause = error if isinstance(error, ModelConfigNeeded) else error.__cause__
         if isinstance(cause, ModelConfigNeeded):
             self.add({name: name for name in cause.names})
@@ -46,7 +46,7 @@ class ModelUse:
     def warnings(self, given: Collection[str], source: str) -> list[str]:
         """The warning about given configurations that no engine uses, if any; ``source`` is where they are given.
 
-        Without an engine whose models are known, nothing is said.
+        There is no warning if no engine's models are known.
         """
         unused = [name for name in given if name not in self._names]
         if not unused or not self._names:

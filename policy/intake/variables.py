@@ -40,7 +40,7 @@ OF_PLUGINS: Final = (
 )
 """The prefixes of plug-ins' own variables."""
 OWN_VARIABLES: Final = frozenset({*PLUGINS, Platform.TPU})
-"""The platforms whose plug-in reads variables of its own, which may be any."""
+"""The platforms whose plug-ins may read any variables of their own."""
 
 
 @cache
@@ -86,9 +86,9 @@ def listed_names() -> list[str]:
 
 
 def variable_warnings(names: Iterable[str], release: str, platform: str | None) -> list[str]:
-    """Warn of the variables that the release does not read, that it deprecates, or that are misspelt.
+    """The warnings about variables that the release does not read or deprecates, or that are misspelt.
 
-    A platform of a plug-in reads variables of its own, so nothing is said there.
+    There are none for a platform whose plug-in may read any variables of its own.
     """
     names = sorted(name for name in names if name.startswith(PREFIX))
     if not names or platform in OWN_VARIABLES or release not in releases_with_flags():
@@ -99,7 +99,7 @@ def variable_warnings(names: Iterable[str], release: str, platform: str | None) 
 
 
 def refused_variables(names: Iterable[str], release: str, platform: str | None) -> list[str]:
-    """What vLLM says of the variables that it does not list, where `--fail-on-environ-validation` is set."""
+    """The error of vLLM about the first variable that it does not list, with `--fail-on-environ-validation`."""
     if platform in OWN_VARIABLES:
         return []
     unknown = (name for name in sorted(names) if name.startswith(PREFIX) and not _is_listed(row_in(name, release)))

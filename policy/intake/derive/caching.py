@@ -29,7 +29,7 @@ SIZE_OPTION: Final = "kv_cache_memory_bytes"
 
 
 def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> None:
-    """Set the facts of the Mamba cache's mode and of the share of memory, which a stated size sets aside."""
+    """Set the facts of the Mamba cache's mode and of the share of memory; a stated size overrides the share."""
     share = options.values.get(SHARE_OPTION)
     if options.values.get(SIZE_OPTION):
         derived.facts[SHARE] = None, options.kept_place(SIZE_OPTION)

@@ -30,7 +30,7 @@ GRAPHS_BY_LEVEL: Final = ("NONE", "PIECEWISE", "FULL_AND_PIECEWISE", "FULL_AND_P
 PLATFORMS_WITH_GRAPHS: Final = frozenset({"cuda", "rocm", "xpu", "out-of-tree"})
 DEFAULT_LEVEL: Final = 2
 MIN_HIDDEN_SIZE: Final = 8192
-"""The least hidden size with which H100 and Blackwell devices use sequence parallelism by default."""
+"""The smallest hidden size with which H100 and Blackwell devices use sequence parallelism by default."""
 MODE: Final = "compilation_config.mode"
 GRAPH: Final = "compilation_config.cudagraph_mode"
 SEQUENCE_PARALLELISM: Final = "compilation_config.pass_config.enable_sp"
@@ -67,7 +67,7 @@ class Compilation(Struct):
             self.graph, self.graph_from = graph, origin
 
     def fit_graph(self, series: tuple[int, int]) -> None:
-        """Remove piecewise graphs without vLLM's own compilation, which they need; from 0.30 on, full ones stay."""
+        """Remove piecewise graphs if vLLM's own compilation, which they need, is off; from 0.30 on, full ones stay."""
         if self.graph in PIECEWISE_GRAPHS and self.mode != "VLLM_COMPILE" and not self.breakable:
             self.set_graph(
                 "FULL_DECODE_ONLY" if self.graph == "FULL_AND_PIECEWISE" and series >= (0, 30) else "NONE",

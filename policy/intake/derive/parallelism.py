@@ -62,7 +62,7 @@ def _backend(options: ParsedOptions, ranks: tuple[int, str]) -> tuple[str, str]:
 
 
 def _of_several(options: ParsedOptions, place: str) -> tuple[str, str]:
-    """The default executor of several devices, of which an option or a variable at ``place`` is the first cause."""
+    """The default executor for several devices; ``place`` is that of the first option or variable that needs them."""
     if options.values.get("data_parallel_backend") == "ray":
         return "ray", options.place("data_parallel_backend")
     return "mp", place

@@ -4,8 +4,8 @@ These are parallel sizes that the model does not allow, sampling masks with feat
 microbatches with an unsuitable backend.
 
 Follows ``ModelConfig.verify_with_parallel_config``, ``VllmConfig._verify_sampling_replay_config`` and
-``VllmConfig.__post_init__``, 0.20 to 0.33, as far as the model's configuration allows. None of them affects the runner.
-But vLLM fails at the first two before it computes further values, so those are not derived.
+``VllmConfig.__post_init__``, 0.20 to 0.33, as far as the model's configuration allows. None of these checks affects the
+runner. But vLLM fails at the first two before it computes further values, so these values are not derived.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policy.intake.provenance import Provenance
 
 HEAD_NAMES: Final = ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads")
-"""The number of heads, and what the classes of GPT-2, MPT, Whisper and their like call it in `config.json`."""
+"""The field with the number of heads in `config.json`: its usual name, then those of GPT-2, MPT, Whisper and others."""
 HEADS: Final = "get_total_num_attention_heads"
 KV_HEADS: Final = "get_total_num_kv_heads"
 DEFAULT_BACKEND: Final = "allgather_reducescatter"
@@ -40,7 +40,7 @@ def refusal(
     experts: bool,  # noqa: FBT001  # vLLM's own switch
     tables: Tables,
 ) -> str | None:
-    """Why vLLM refuses the model with these sizes, or ``None``; ``experts`` is whether expert parallelism is on.
+    """Why vLLM refuses the model with these sizes, or ``None``; ``experts``: whether expert parallelism is on.
 
     Heads are not checked if the release computes their number differently for this model.
     """

@@ -33,9 +33,9 @@ NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullabl
 
 
 class FactCheck(Struct, frozen=True):
-    """How a fact that may have a user's value is checked; ``legal`` is a value that the row has as it is.
+    """How to check a fact that may have a user's value; ``legal`` is a value that needs no check.
 
-    ``type``, ``fits`` and ``take`` are those of ``Member``.
+    ``type``, ``fits`` and ``take`` are as in ``Member``.
     """
 
     index: int
@@ -67,8 +67,8 @@ def default_facts(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
 def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault]) -> Facts:
     """The row of facts. An invalid value is a fault at its origin, and is replaced by a legal one.
 
-    Most facts have their default. Those are not looked at one by one, which would take another 8 % of the steps to
-    derive a deployment's facts.
+    Most facts have their defaults. These are not checked one by one, which would take 8 % more steps to derive a
+    deployment's facts.
     """
     row = list(map(_value, derived.values()))
     for check in CHECKS:

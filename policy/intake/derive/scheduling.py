@@ -91,12 +91,12 @@ def _is_ray_v2(env: Mapping[str, str], series: tuple[int, int]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _choices(release: str, known: tuple[Any, ...]) -> tuple[tuple[bool, str], tuple[bool, str]]:
-    """A release's choices with V1 and with V2. Searching the cache for each takes 0.4 % of the instructions more."""
+    """A release's choices with V1 and with V2, cached together: two lookups would take 0.4 % more instructions."""
     return _choose(release, known, v2=False), _choose(release, known, v2=True)
 
 
 def _choose(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
-    """A release's choice with a runner, and the last name that its formula read: why it is synchronous, if it is."""
+    """A release's choice with a runner, and the last name that its formula read: the cause if it is synchronous."""
     values = dict(zip(INPUTS, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
     last = ""
 

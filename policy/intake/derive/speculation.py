@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DRAFT_FROM_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
 SUFFIX: Final = "suffix"
 SUFFIX_DEPTH: Final = "suffix_decoding_max_tree_depth", 24
-"""What counts for suffix decoding without `num_speculative_tokens`, and its default in all releases."""
+"""The field that suffix decoding uses without `num_speculative_tokens`, and its default in all releases."""
 WITHOUT_DRAFT: Final = frozenset({SUFFIX})
 HIDDEN_STATES: Final = "extract_hidden_states"
 SPECULATORS: Final = "speculators_config"
@@ -186,7 +186,7 @@ def read_draft(
     draft_config: Callable[[str], Mapping[str, Any] | None],
     tables: Tables,
 ) -> tuple[str, DraftModel | None]:
-    """The method, and the draft with a configuration of its own; ``None`` without one, or if that is missing."""
+    """The method and the draft; the draft is ``None`` if it has no configuration of its own or if that is missing."""
     method, name = method_before_draft(speculation, tables), draft_model(speculation, target.name)
     config = draft_config(name) if name is not None and needs_draft(speculation, tables) else None
     return (method, None) if name is None or config is None else _read_draft(method, name, config, target, tables)

@@ -28,7 +28,7 @@ DEVICES: Final = {"cuda": {"cuda"}, "rocm": {"rocm"}, "xpu": {"xpu"}, CPU: {CPU}
 def select_platform(
     environment: Environment, env: Mapping[str, str], series: tuple[int, int]
 ) -> tuple[Environment, list[str]]:
-    """The environment with the platform that the variable selects, and a warning if the two are different."""
+    """The environment with the platform that the variable selects, and a warning if the two disagree."""
     if TARGET_DEVICE not in env:
         return environment, []
     device = env[TARGET_DEVICE].lower()

@@ -61,11 +61,11 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
         return _formula(self.when)
 
     def holds_in(self, release: str) -> bool:
-        """Whether the release refuses it."""
+        """Whether the release has the check."""
         return release in SpecifierSet(self.vllm)
 
     def counts_on(self, platform: str) -> bool:
-        """Whether it holds on a platform."""
+        """Whether the check applies on a platform."""
         return not self.platforms or platform in self.platforms
 
 
@@ -78,20 +78,20 @@ class Message(Struct, frozen=True):
 
 @cache
 def message_of(text: str) -> Message:
-    """A text whose expressions in braces are translated."""
+    """A text with its expressions in braces translated to formulas."""
     found = HOLE.split(" ".join(text.split()))
     return Message(tuple(found[::2]), tuple(map(formula_of, found[1::2])))
 
 
 CompiledCheck: TypeAlias = tuple[Check, tuple[CompiledFormula, ...]]
-"""A check and the parts of its condition, all of which hold if it does."""
+"""A check, and the parts of its condition; the condition holds if all parts do."""
 
 
 class ReleaseChecks(Struct, frozen=True):
     """The checks of a release on a platform: those about an option, by its name, and those that always count.
 
-    ``of_known_type`` are those of the latter that a model may fail whose type has a class in the release. Most have
-    one, and to compute the conditions of the others takes 2 % of the instructions to derive facts.
+    ``of_known_type`` has those of ``always`` that a model can fail even if its type has a class in the release. Most
+    types have one, and computing the other conditions takes 2 % of the instructions to derive facts.
     """
 
     always: tuple[CompiledCheck, ...]
@@ -101,7 +101,7 @@ class ReleaseChecks(Struct, frozen=True):
 
 @cache
 def checks_of(release: str, platform: str) -> ReleaseChecks:
-    """The checks of a release on a platform, in the order of the files and in each."""
+    """The checks of a release on a platform, in the order of the files, and within a file in its order."""
     held: dict[str, list[CompiledCheck]] = {"": []}
     for each in _compiled_checks(release):
         check, _ = each
@@ -123,7 +123,7 @@ def _compiled_checks(release: str) -> list[CompiledCheck]:
 
 @cache
 def all_checks(folder: Path = FOLDER) -> tuple[Check, ...]:
-    """All checks; those that differ by release once for each range."""
+    """All checks. A check that differs by release is there once for each range."""
     found: list[Check] = []
     for path in sorted(folder.glob("*.yaml")):
         for row in msgspec.yaml.decode(path.read_bytes(), type=list[dict[str, Any]]):

@@ -1,6 +1,6 @@
-"""The values of options that releases take and warn of, for the table of arguments.
+"""The values of options that releases accept with a warning, for the table of arguments.
 
-Reads them from the checks that only warn. A text with values is as vLLM's code has it: `{…}` stands for a value.
+Reads them from the checks that only warn. A message is shown as vLLM's code has it, with `{…}` for each value in it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ OTHER_KEYS: Final = (
 )
 OWN_KEY: Final = "model_max_length"
 SCALED: Final = frozenset({"su", "longrope", "llama3"})
-"""The types of RoPE whose factor the configured length contains in all releases."""
+"""The types of RoPE with which the configured length includes the factor, in all releases."""
 SCALED_YARN: Final = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 YARN_SCALED_SINCE: Final = (0, 30)
 """From this series on the configured length of a model with YaRN is the scaled one."""

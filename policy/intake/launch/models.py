@@ -27,7 +27,7 @@ VOCABULARY: Final = "get_vocab_size"
 HEADS_FIELD: Final = "num_attention_heads"
 TEXT_PART: Final = "text_config"
 OTHER_NAMES: Final = {HEADS_FIELD: HEAD_NAMES[1:]}
-"""What some classes call an attribute in `config.json`."""
+"""Other names that some classes have for an attribute in `config.json`."""
 DRAFT: Final = ModelQuery(runner="draft")
 QUANTIZATION: Final = "quantization_config"
 SERVED_TYPES: Final = frozenset({"bfloat16", "float16"})
@@ -107,7 +107,7 @@ class ModelValues:
         return self._served_model().resolved.model.is_text_generation_model
 
     def is_local_type(self) -> bool:
-        """Whether vLLM or Transformers has a class for the model type; not known for one that only a newer one has."""
+        """Whether vLLM or Transformers has a class for the model type; not known if only a newer release has one."""
         model_type = self._configuration.stated.get("model_type")
         if not isinstance(model_type, str):
             raise Incomputable("model_type")
@@ -146,7 +146,7 @@ class ModelValues:
         return self._length().longest
 
     def length_field(self) -> str | None:
-        """The field that determines it; None if the configuration states no length."""
+        """The field that determines the largest context; None if the configuration states no length."""
         return self._length().field
 
     def model_max_length(self) -> Any:

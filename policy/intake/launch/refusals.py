@@ -47,8 +47,9 @@ NO_FINDINGS: Final = Findings()
 def refusals(values: LaunchValues) -> Findings:
     """What the release refuses about a deployment or warns of, with vLLM's words and what to do instead.
 
-    A check that needs a value which is not known here says nothing. If that is an option, it is listed as not read; if
-    it is a variable, and the check fails without it, the release may refuse the deployment.
+    A check that needs a value that is not known here finds nothing. If the value is an option's, the option is listed
+    as unread. If it is a variable's, and the deployment fails the check with the variable unset, the release may refuse
+    the deployment.
     """
     checks = checks_of(values.release, values.platform)
     by_option = checks.by_option
@@ -76,7 +77,7 @@ def refusals(values: LaunchValues) -> Findings:
 def _holding(
     checks: Iterable[CompiledCheck], key: Callable[[str], Any], unread: set[str]
 ) -> tuple[list[Check], list[CompiledCheck]]:
-    """The checks whose condition holds, and those that need a variable which is not known.
+    """The checks whose condition holds, and those that need a variable that is not known.
 
     A condition does not hold if another value that it needs is not known; an option is added to ``unread``.
     """
@@ -109,7 +110,7 @@ def _text(check: Check, values: LaunchValues) -> str:
 
 
 def fill(text: str, key: Callable[[str], Any]) -> str:
-    """A message with its values."""
+    """A message with its values filled in."""
     message: Message = message_of(text)
     shown = [_shown(formula, key) for formula in message.formulas]
     return message.parts[0] + "".join(value + part for value, part in zip(shown, message.parts[1:], strict=True))

@@ -47,9 +47,10 @@ MULTIMODAL: Final = "MultiModalConfig"
 
 
 class Bounds(Struct, frozen=True):
-    """The bounds of an option, or of a field of one, in its configuration class: the word of each, its test, the bound.
+    """The bounds that a configuration class sets for an option, or for a field of one.
 
-    ``fields`` lead to the number in the option's value.
+    Each of ``limits`` has a word of ``WORDS``, the test, and the bound. ``fields`` lead to the number in the option's
+    value.
     """
 
     label: str
@@ -60,7 +61,7 @@ class Bounds(Struct, frozen=True):
 
 @lru_cache(maxsize=128)
 def bounds_by_option(tables: Tables) -> Mapping[str, list[Bounds]]:
-    """Option → the bounds of what it sets."""
+    """Option → the bounds of the values that it sets."""
     found: dict[str, list[Bounds]] = {}
     for name, row in tables.bounds.items():
         limits = tuple((word, is_within, row[word]) for word, is_within in COMPARISONS.items() if word in row)
@@ -80,14 +81,14 @@ def _sorted_names(tables: Tables, name: str) -> tuple[str, ...]:
 
 
 def field_of(value: Any, fields: tuple[str, ...]) -> Any:
-    """The value that the names of fields lead to in an object; None if there is none."""
+    """The value at a path of field names in an object; None if there is none."""
     for field in fields:
         value = value.get(field) if isinstance(value, dict) else None
     return value
 
 
 def _reader(name: str) -> tuple[Callable[[LaunchValues, Any], Any], Any]:
-    """What reads the value of a name of the checks, and the argument that it gets."""
+    """The function that reads the value of a name in the checks, and its argument."""
     kind, _, rest = name.partition(".")
     if kind == "args":
         option, *fields = rest.split(".")
@@ -143,7 +144,7 @@ class LaunchValues:
         for name, (value, _) in options.others.items():
             given.setdefault(name, value)
         self.given: Final[Mapping[str, Any]] = given
-        """The options that are given with their values, `UNKNOWN` for one that is not known."""
+        """The given options with their values; a value that is not known is `UNKNOWN`."""
 
     def key(self, name: str) -> Any:
         """The value of a name. Raises Incomputable if it is not known here."""
@@ -168,7 +169,7 @@ class LaunchValues:
     def out_of_bounds(self, unread: set[str]) -> list[tuple[str, str]]:
         """The options whose numbers are outside the bounds of their class, each with the message.
 
-        ``unread`` gets those that are not known.
+        Adds the options whose values are not known to ``unread``.
         """
         found = []
         by_option = bounds_by_option(self._tables)
@@ -196,7 +197,7 @@ class LaunchValues:
         )
 
     def _is_made(self, name: str) -> bool:
-        """Whether vLLM makes a configuration, which it does not always do of LoRA and of multimodal models."""
+        """Whether vLLM creates an object of a configuration class; only some deployments have those of two classes."""
         if name == LORA:
             return bool(self._options.values.get("enable_lora"))
         return name != MULTIMODAL or self.served("supports_multimodal") is True
@@ -211,7 +212,7 @@ class LaunchValues:
         return found
 
     def field(self, path: tuple[str, tuple[str, ...]]) -> Any:
-        """A field of a JSON option, which the option and the names of fields lead to; None if it is not given."""
+        """A field of a JSON option, by the option's name and the names of fields; None if it is not given."""
         option, fields = path
         return field_of(self.option(option), fields)
 
@@ -284,7 +285,7 @@ READERS: Final[Mapping[str, Callable[[LaunchValues, str], Any]]] = {
     "runner": LaunchValues.chosen,
 }
 _readers: dict[str, tuple[Callable[[LaunchValues, Any], Any], Any]] = {}
-"""The readers of the names that were read, all of which are in the files of checks.
+"""The readers of the names read so far. All names are in the files of checks, so their number is limited.
 
-A deployment reads a dozen: a cache of `functools` takes 1 % of the instructions to derive its facts more.
+A deployment reads a dozen. A cache of `functools` would take 1 % more instructions to derive its facts.
 """

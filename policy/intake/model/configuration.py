@@ -21,7 +21,7 @@ BASE_CLASS: Final = ConfigClass(
 )
 TEXT_FIELDS: Final = ("text_encoder", "decoder", "generator", "text_config")
 FLAT: Final = frozenset({"qwen2_vl", "qwen2_5_vl"})
-"""Model types whose class makes its text configuration of the document's own fields if none is nested in it."""
+"""Model types whose class builds its text configuration from the document's own fields if none is nested in it."""
 REWRITTEN: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
 UNSTATED: Final = object()
 CACHEABLE: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
@@ -84,7 +84,7 @@ class Configuration:
         return stored in kind.formulas or any(known in self.stated or known in kind.defaults for known in names)
 
     def names_among(self, names: Collection[str]) -> list[str]:
-        """Those of the names that may have a value: one that neither the document nor the class has has none."""
+        """The names that may have a value, because the document or the class has them."""
         stated, known = self.stated, self.kind.known
         if stated.keys().isdisjoint(names) and known.isdisjoint(names):
             return []  # at a quarter of the cost of asking for each name
@@ -111,7 +111,7 @@ class Configuration:
         return self._text
 
     def sized(self) -> Configuration:
-        """The configuration that states the language model's sizes, which is the whole for flat documents."""
+        """The configuration that states the language model's sizes; for flat documents, this is the whole one."""
         is_flat = self.model_type in FLAT and not isinstance(self.stated.get("text_config"), Mapping)
         return self if is_flat else self.text()
 

@@ -1,7 +1,7 @@
-"""The number of experts that vLLM makes of what a configuration states.
+"""How vLLM converts the number of experts that a configuration states.
 
 Follows `get_num_experts` of `model_arch_config_convertor.py` and the field `num_experts` of `ModelArchitectureConfig`,
-which pydantic converts: the same in vLLM 0.23 and 0.33, and assumed of the releases around them.
+which pydantic converts: the same in vLLM 0.23 and 0.33, and assumed to be so in the other releases.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ INTEGER: Final = re.compile(r"([+-]?)([0-9]+(?:_[0-9]+)*)(?:\.0+)?", re.ASCII)
 MAX_LENGTH: Final = 4300
 """The longest text that pydantic reads as an integer."""
 MAX_FLOAT: Final = 2.0**63
-"""The magnitude from which on pydantic refuses a fraction that is whole."""
+"""The magnitude from which on pydantic refuses to convert a float with an integral value."""
 
 
 def is_positive(count: Any) -> bool | None:
-    """Whether a count is above 0 as pydantic converts it to an integer; None if it refuses it."""
+    """Whether pydantic converts a count to an integer above 0; None if it refuses the count."""
     if isinstance(count, int):
         return count > 0
     if isinstance(count, float):
@@ -40,7 +40,7 @@ def is_plain(count: Any) -> bool:
 
 
 def of_blocks(blocks: Any) -> bool | None:
-    """Whether a block of `block_configs` has experts; None if vLLM refuses a number of them."""
+    """Whether a block of `block_configs` has experts; None if vLLM refuses the number in a block."""
     found = False
     for block in blocks if isinstance(blocks, list) else ():
         if not isinstance(block, dict) or block.get("block_type") != "moe":

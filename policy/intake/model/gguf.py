@@ -1,8 +1,8 @@
 """The architecture of a model in GGUF format, in the releases that read this format without a plug-in.
 
 Follows `is_gguf` in `vllm/transformers_utils/gguf_utils.py` and `get_config` in `vllm/transformers_utils/config.py`,
-the same in 0.20 to 0.23. The configuration of `OWNER/NAME:QUANT` is the repository's `config.json`, but for the
-architecture, which is the causal class of the model type whatever is stated. That of a file is in the file itself.
+the same in 0.20 to 0.23. The configuration of `OWNER/NAME:QUANT` is the repository's `config.json`, except that the
+architecture is always the causal class of the model type. The configuration of a GGUF file is in the file itself.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 READ: Final = SpecifierSet("<0.24", prereleases=True)
-"""The releases with GGUF, which is a plug-in since https://github.com/vllm-project/vllm/pull/39612.
+"""The releases that read GGUF without a plug-in: https://github.com/vllm-project/vllm/pull/39612 moved it to one.
 
 The first with tables of models is https://github.com/vllm-project/vllm/blob/v0.20.0/vllm/transformers_utils/config.py,
 the last https://github.com/vllm-project/vllm/blob/v0.23.0/vllm/transformers_utils/config.py.
 """
 FILE: Final = ".gguf"
 REMOTE: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*+/[a-zA-Z0-9][a-zA-Z0-9._-]*+:[a-zA-Z0-9_+-]++")
-"""Matches a name with a quantization. vLLM also requires a known one, but does not start with any other."""
+"""Matches a name with a quantization. vLLM also requires that the quantization is known, but starts with no other."""
 CAUSAL: Final[Mapping[str, str]] = {
     "arcee": "ArceeForCausalLM",
     "bloom": "BloomForCausalLM",
@@ -111,6 +111,6 @@ def causal_class(config: Mapping[str, Any], overrides: object) -> str | None:
 def with_causal_class(
     name: str, config: Mapping[str, Any], overrides: object, release: str
 ) -> tuple[Mapping[str, Any], bool]:
-    """The configuration with the architecture that vLLM gives a GGUF model, and whether it does."""
+    """The configuration with the architecture that vLLM gives a GGUF model, and whether it gives one here."""
     found = causal_class(config, overrides) if is_gguf(name, release) else None
     return (config, False) if found is None else ({**config, "architectures": [found]}, True)

@@ -75,7 +75,7 @@ def fetch(source: ModelSource, query: HubQuery, deadline: float) -> Outcome:
 
 
 def cached_or(source: ModelSource, query: HubQuery, error: HubFailed) -> Outcome:
-    """The cached files of a model if the cache knows of each whether it exists, else the hub's error.
+    """The cached files of a model if the cache knows for each whether it exists, else the hub's error.
 
     A companion that only the hub knows of may change the model, so it must not count as missing.
     """

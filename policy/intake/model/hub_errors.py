@@ -13,9 +13,9 @@ from policy.errors import PolicyError
 class ModelFiles(Struct, frozen=True):
     """A model's files on the hub. All callers share the object, so it must not be modified.
 
-    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those of which the cache
-    has no record. ``commit`` is the revision of all files. ``cached``: whether the files are from the cache, because
-    the hub was not asked or did not answer. ``size`` is the number of bytes read.
+    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names the companions that the
+    cache has no record of. ``commit`` is the revision of all files. ``cached``: whether the files are from the cache,
+    because the hub was not asked or did not answer. ``size`` is the number of bytes read.
     """
 
     config: dict[str, Any]

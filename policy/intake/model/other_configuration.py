@@ -25,10 +25,11 @@ MISTRAL: Final = "mistral"
 PREFERS_MISTRAL: Final = SpecifierSet(">=0.12", prereleases=True)
 """The releases in which `--config-format auto` prefers Mistral's `params.json` to a `config.json`.
 
-Until 0.11.2 (https://github.com/vllm-project/vllm/blob/v0.11.2/vllm/transformers_utils/config.py) it was used only
-without a `config.json`, from 0.12 (https://github.com/vllm-project/vllm/blob/v0.12.0/vllm/transformers_utils/config.py)
-before it, and in 0.20 (https://github.com/vllm-project/vllm/blob/v0.20.0/vllm/transformers_utils/config.py) to 0.33 so
-if there are `consolidated*.safetensors` too.
+Up to 0.11.2 (https://github.com/vllm-project/vllm/blob/v0.11.2/vllm/transformers_utils/config.py) `params.json` is used
+only if there is no `config.json`. From 0.12 on
+(https://github.com/vllm-project/vllm/blob/v0.12.0/vllm/transformers_utils/config.py) it takes precedence, in 0.20
+(https://github.com/vllm-project/vllm/blob/v0.20.0/vllm/transformers_utils/config.py) to 0.33 only if there are
+`consolidated*.safetensors` too.
 """
 OWNER: Final = "mistralai"
 """The owner on the hub whose models have both files."""
@@ -38,9 +39,9 @@ NOT_READ: Final = "that file is not read here; for the given `config.json` write
 def other_configurations(
     read: Mapping[str, Mapping[str, Any]], own_names: Mapping[str, str], options: ParsedOptions, release: str
 ) -> list[str]:
-    """A doubt for each model whose configuration may be another file's.
+    """A doubt for each model whose configuration vLLM may take from another file.
 
-    ``read`` has the given ones by the names in the arguments, and ``own_names`` the models' own names by these.
+    ``read`` has the given configurations, and ``own_names`` the models' own names, both by the names in the arguments.
     """
     found = [
         f"`{VERSIONED}` in the `{CONFIG}` of {quoted(name)} names {quoted(other)}, which vLLM loads instead with a "

@@ -64,7 +64,7 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
 
 
 def with_module(name: str, files: Mapping[str, str], options: ParsedOptions, series: tuple[int, int]) -> Pooling:
-    """The pooling of the model ``name`` if its ``modules.json`` was ``POOLING_MODULES``.
+    """The pooling of the model ``name`` if its ``modules.json`` were ``POOLING_MODULES``.
 
     Raises:
         CompanionInvalid: the module's configuration is not valid JSON.
@@ -81,7 +81,8 @@ def _of_module(name: str, path: object, files: Mapping[str, str], stated: object
 def is_named_like_embedding(name: str) -> bool:
     """Whether a model's name suggests that it is an embedding or reranking model.
 
-    A fleet has many deployments of few models, and a search takes 1 % of the instructions to derive facts.
+    Cached because a fleet has many deployments of few models, and a search takes 1 % of the instructions to derive
+    facts.
     """
     return EMBEDDING_NAME.search(name) is not None
 

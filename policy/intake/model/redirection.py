@@ -23,7 +23,7 @@ READ: Final = frozenset({REDIRECT, MODELSCOPE, ENDPOINT, STAGING})
 HUB: Final = "https://huggingface.co"
 TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
 MAX_PARTS: Final = 8
-"""The most parts of a model's name whose first ones are looked for among the mounts too."""
+"""The most parts that a model's name may have if mounts are also to be compared with only its first parts."""
 MAY_DIFFER: Final = "check that the given `config.json` is the one that vLLM loads"
 
 
@@ -54,14 +54,14 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
 
 
 HOME: Final = frozenset("~$")
-"""The first characters of the path of a home, which has no place below the root."""
+"""The first characters of a path in a home folder, whose place below the root is not known."""
 
 
 def mounted_models(mounts: Collection[str], folder: str | None, models: Collection[str]) -> list[str]:
-    """Why vLLM may load a folder with the name of a model instead of it: one that a mount is at, above or below.
+    """Why vLLM may load a folder instead of the model with the same name: a mount is at, above or below that folder.
 
-    ``mounts`` are absolute. ``folder`` is the working folder; any folder may be, unless it is absolute.
-    With None it may be any mount.
+    ``mounts`` are absolute paths. ``folder`` is the working folder, which may be below any folder if it is relative.
+    With None any mount counts.
     """
     found = []
     for name in models if mounts else ():
@@ -78,9 +78,9 @@ def mounted_models(mounts: Collection[str], folder: str | None, models: Collecti
 
 
 def mounted_files(mount: str, models: Collection[str]) -> list[str]:
-    """Why vLLM may load a file with the name of a model instead of it: as its configuration, from the working folder.
+    """Why vLLM may load a file in the working folder, with the name of a model, as that model's configuration.
 
-    ``mount`` is at the working folder and has files, but no folders; it is empty if there is none.
+    ``mount`` is at the working folder and has files, but no folders; it is empty if there is no such mount.
     """
     return [
         f"the volume at {quoted(mount)} may have the file {quoted(name)}, and vLLM loads it instead of that model's "
@@ -91,7 +91,7 @@ def mounted_files(mount: str, models: Collection[str]) -> list[str]:
 
 
 def _may_make(path: str) -> Callable[[str], bool]:
-    """Whether a mount may make a folder, or have it, at a path; below any folder if the path is relative."""
+    """A test whether a mount may create or have a folder at a path; a relative path may be below any folder."""
     if isabs(path):
         return lambda mount: f"{path}/".startswith(f"{mount.rstrip('/')}/") or mount.startswith(f"{path}/")
     parts = [part for part in path.split("/") if part != ".."]

@@ -267,7 +267,7 @@ class _ClassSelection:
         raise Unsupported(self._refusal())
 
     def _of_backend(self, architecture: str | None) -> Model | None:
-        """A class of the Transformers backend; None if the release has none of this name, and goes on without it."""
+        """A class of the Transformers backend; None if the release has no class of this name."""
         return None if architecture is None else self.tables.model(architecture, self.query.platform)
 
     def _registered(self, architecture: str) -> Model:

@@ -98,7 +98,7 @@ ARGUMENTS: Final = "arguments"
 VARIABLES: Final = "variables"
 """The table of the environment variables, which older releases have as well."""
 DEPRECATIONS: Final = "deprecations"
-"""The table of the flags that a release takes but calls deprecated, of all releases too."""
+"""The table of the flags that a release accepts but calls deprecated, which older releases have as well."""
 TRANSFORMERS_TABLES: Final = (
     "auto_models",
     "backend_models",
@@ -107,7 +107,7 @@ TRANSFORMERS_TABLES: Final = (
     "transformers_configs",
 )
 MAX_TABLES: Final = 64
-"""How many pairs of releases, of vLLM and Transformers, are kept."""
+"""The maximum number of pairs of releases, of vLLM and Transformers, whose tables are cached."""
 NO_MODELS: Final[Mapping[str, Any]] = MappingProxyType({})
 SET_CONSTANTS: Final = frozenset(
     {
@@ -248,7 +248,7 @@ def tables_of_transformers(release: str, stated: str = "", folder: Path = TABLES
 def tables(release: str, folder: Path = TABLES_FOLDER, transformers: str = "") -> Tables:
     """The tables of a release, read on first use, with those for a stated Transformers release, if it is not empty.
 
-    Cached although what it calls is: resolving the release of Transformers takes 1 % of deriving a deployment's facts.
+    Cached although ``_tables`` is: resolving the release of Transformers takes 1 % of the time to derive facts.
 
     Raises KeyError for a release without tables of models.
     """

@@ -59,7 +59,7 @@ class Target(Struct, frozen=True):
     """The served model as vLLM sees it. ``origin`` is the origin of its configuration: ``model_configs/NAME``.
 
     ``quantization_file`` is the origin of its quantization if that is in a separate file. ``has_causal_class`` is true
-    if its architecture follows from its model type, as that of a GGUF model does. ``unusual`` says why vLLM may read
+    if its architecture follows from its model type, as a GGUF model's does. ``unusual`` says why vLLM may read
     its configuration differently.
     """
 

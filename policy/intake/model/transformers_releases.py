@@ -1,7 +1,7 @@
 """The Transformers releases with which a vLLM release may run, and those that read a deployment's models differently.
 
 Owns the warning about a stated release, and the choice of releases to try. What each of them adds to a configuration is
-in the tables (`tables`), in which a line names the releases that changed it.
+in the tables (`tables`); each line there names the releases that changed its entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 MAX_KEYS: Final = 64
-"""How many model types and architectures of a deployment are looked at."""
+"""The most model types, and the most architectures, of a configuration that are looked at."""
 LAYER_TYPES: Final = ("layer_types", "layers_block_type")
 
 
@@ -36,7 +36,7 @@ def transformers_warnings(release: str, stated: str) -> list[str]:
 
 
 def other_transformers(release: str, models: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The allowed releases, oldest first, one for each that may read one of the models differently than the assumed."""
+    """The allowed releases to try, oldest first: one for each change in what is known about one of the models."""
     assumed = tables_of_transformers(release)
     legal = [version for version in transformers_releases() if version in allowed(release)]
     older = [version for version in legal if Version(version) < Version(assumed)]

@@ -1,7 +1,7 @@
-"""Fields of a model's configuration that vLLM, or Transformers below it, may read differently than they are read here.
+"""Fields of a model's configuration that vLLM, or Transformers below it, may read differently from this package.
 
-A field whose value has another type than usual is refused or converted, which depends on the configuration class and on
-the release of Transformers. Some fields change what others mean.
+A value of an unusual type is refused or converted, depending on the configuration class and the release of
+Transformers. Some fields change what others mean.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ USUAL: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "model_type": (lambda value: isinstance(value, str), "a name"),
     "quantization_config": (_is_object, "an object"),
 }
-"""The fields that decide, with whether a value has the usual type, and that type. Null is as if there were none."""
+"""The fields that decide, each with a test for its usual type, and that type. Null counts as not stated."""
 ALIASES: Final = "attribute_map"
 """The field by which a configuration gives other names to the fields of its class."""
 
@@ -61,9 +61,9 @@ ALIASES: Final = "attribute_map"
 def before_overrides(
     config: Mapping[str, Any], overrides: Any, tables: Tables
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """A `config.json` and the overrides that change it: vLLM renames fields of the file, and then overrides them.
+    """A `config.json` and its overrides, ready to be merged: vLLM renames fields of the file, and then overrides them.
 
-    An override of a field by its earlier name is without effect, unless the file has it, or the class has such a part.
+    An override under a field's earlier name has no effect, unless the file has that name, or the class has such a part.
     The last override of a field replaces it under all names that the class gives it.
     """
     if not isinstance(overrides, dict):
@@ -113,7 +113,7 @@ def unusual_fields(name: str, configuration: Configuration, config: Mapping[str,
 
 
 def unusual_in_others(read: Mapping[str, Mapping[str, Any]], served: Collection[str], tables: Tables) -> list[str]:
-    """The same for models that are not the served one, such as drafts: `read` has their configurations by name."""
+    """The same for models that are not in ``served``, such as drafts; ``read`` has all configurations by name."""
     return [
         why
         for name, config in read.items()
@@ -144,7 +144,7 @@ def _of_part(part: Configuration) -> list[str]:
 
 
 def _of_experts(text: Configuration) -> Iterator[str]:
-    """The number of experts, if pydantic refuses it, or converts it and the class may refuse it before."""
+    """The field with the number of experts, if pydantic refuses it, or converts it but the class may refuse it."""
     for name in text.names_among(text.tables.constants["num_experts_names"]):
         if not text.has(name):
             continue
