@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tables import table
 
 from policy.errors import RequestFault
-from policy.intake.command.dynamo_arguments import OF_LOADER, OF_VARIABLE
+from policy.intake.command.dynamo_arguments import OF_FLAG, OF_LOADER, OF_VARIABLE
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.launcher import find_server, read_command, read_text
 from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
@@ -177,10 +177,23 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
         ("DYN_VLLM_OMNI=1", "DYN_VLLM_OMNI"),
         ("DYN_VLLM_OMNI=False", ""),
         ("DYN_VLLM_OMNI=0", ""),
+        ("DYN_MULTIMODAL_EMBEDDING_CACHE_CAPACITY_GB=10", "DYN_MULTIMODAL_EMBEDDING_CACHE_CAPACITY_GB"),
+        ("DYN_MULTIMODAL_EMBEDDING_CACHE_CAPACITY_GB=0", ""),
+        ("DYN_ENABLE_TEST_LOGITS_PROCESSOR=1", "DYN_ENABLE_TEST_LOGITS_PROCESSOR"),
+        ("DYN_ENABLE_TEST_LOGITS_PROCESSOR=0", ""),
+        ("DYN_FORWARDPASS_METRIC_PORT=20380", "DYN_FORWARDPASS_METRIC_PORT"),
+        ("DYN_FORWARDPASS_METRIC_PORT=", "DYN_FORWARDPASS_METRIC_PORT"),
+        ("DYN_FPM_TRACE=1", "DYN_FPM_TRACE"),
+        ("DYN_FPM_TRACE=0", ""),
+        ("DYN_BENCHMARK_MODE=agg", "DYN_BENCHMARK_MODE"),
+        ("DYN_BENCHMARK_MODE=", ""),
+        ("DYN_ENABLE_RL=true", "DYN_ENABLE_RL"),
+        ("DYN_ENABLE_RL=false", ""),
+        ("DYN_GMS_USE_V1=true", "DYN_GMS_USE_V1"),
         ("DYN_OTHER=true", ""),
     ],
 )
-def test_a_variable_of_dynamo_that_stands_for_a_flag_is_a_doubt(variable: str, doubted: str) -> None:
+def test_a_variable_of_dynamo_that_changes_the_engine_is_a_doubt(variable: str, doubted: str) -> None:
     for start in ("", "export "):
         script = f"{start}{variable}{'; ' if start else ' '}python3 -m dynamo.vllm --model m"
         doubts = read(["sh", "-c", script])[0].doubts
@@ -189,6 +202,27 @@ def test_a_variable_of_dynamo_that_stands_for_a_flag_is_a_doubt(variable: str, d
     found = read_command(["python3", "-m", "dynamo.vllm"], PLACES[:3], {name: None if "$" in value else value}, [], "")
     assert found.doubts == ([OF_VARIABLE.format(doubted)] if doubted else [])
     assert read_command(["python3", "-m", SERVER], PLACES[:3], {name: value}, [], "").doubts == []
+
+
+@table(
+    ("arguments", "doubted"),
+    [
+        ("--multimodal-embedding-cache-capacity-gb 10", "--multimodal-embedding-cache-capacity-gb"),
+        ("--multimodal-embedding-cache-capacity-gb=10.5", "--multimodal-embedding-cache-capacity-gb"),
+        ("--multimodal-embedding-cache-capacity-gb $SIZE", "--multimodal-embedding-cache-capacity-gb"),
+        ("--multimodal-embedding-cache-capacity-gb 0", ""),
+        ("--benchmark-mode agg", "--benchmark-mode"),
+        ("--fpm-trace", "--fpm-trace"),
+        ("--no-fpm-trace", ""),
+        ("--enable-rl", "--enable-rl"),
+        ("--no-enable-rl", ""),
+        ("--custom-encoder-class a.B --benchmark-output-path /x --nats-tls-insecure", ""),
+    ],
+)
+def test_a_flag_of_dynamo_that_changes_the_engine_is_a_doubt(arguments: str, doubted: str) -> None:
+    found = read(["sh", "-c", f"python3 -m dynamo.vllm --model m {arguments}"])[0]
+    assert found.doubts == ([OF_FLAG.format(doubted)] if doubted else [])
+    assert found.words == ["--model", "m", CACHING]
 
 
 @table(

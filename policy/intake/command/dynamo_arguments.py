@@ -1,7 +1,8 @@
 """The arguments that `dynamo.vllm` passes on to vLLM's parser.
 
-NVIDIA Dynamo's worker, read at its main branch, 2026, removes its own flags, turns prefix caching on by default, and
-makes a ``--kv-transfer-config`` of ``--connector`` in older releases; newer ones reject it.
+NVIDIA Dynamo's worker, read at the releases 1.3.1 to 1.5.0, removes its own flags and turns prefix caching on by
+default. Older releases turn ``--connector`` into a ``--kv-transfer-config``; newer ones reject it. Some of its flags
+and variables change the engine's arguments after vLLM's parser; these are doubts.
 """
 
 from __future__ import annotations
@@ -36,68 +37,68 @@ NONE: Final = ("none", "null")
 CONNECTOR: Final = "--connector"
 SWITCHES: Final = frozenset(
     {
-        *(
-            "--is-prefill-worker",
-            "--is-decode-worker",
-            "--use-vllm-tokenizer",
-            "--route-to-encoder",
-            "--multimodal-encode-worker",
-            "--multimodal-worker",
-        ),
-        *(
-            "--multimodal-decode-worker",
-            "--enable-multimodal",
-            "--frontend-decoding",
-            "--fpm-trace",
-            "--exclude-tools-when-tool-choice-none",
-        ),
-        *("--enable-local-indexer", "--embedding-worker", "--gms-shadow-mode", "--dyn-enable-structural-tag"),
+        *("--is-prefill-worker", "--is-decode-worker", "--multimodal-encode-worker", "--multimodal-worker"),
+        *("--multimodal-decode-worker", "--embedding-worker", "--classify-worker", "--enable-multimodal", "--realtime"),
+        *("--use-vllm-tokenizer", "--route-to-encoder", "--frontend-decoding", "--embedding-frontend-tokenization"),
+        *("--exclude-tools-when-tool-choice-none", "--dyn-enable-structural-tag", "--gms-shadow-mode"),
+        *("--enable-local-indexer", "--durable-kv-events", "--multimodal-embedding-cache-publisher"),
+        *("--benchmark-collect-imbalanced", "--nats-tls-insecure", "--tcp-tls-insecure"),
+        *("--fpm-trace", "--enable-rl"),
     }
 )
 VALUES: Final = frozenset(
     {
-        *(
-            "--namespace",
-            "--endpoint",
-            "--kv-state-endpoint",
-            "--discovery-backend",
-            "--request-plane",
-            "--response-plane",
-            "--event-plane",
-        ),
-        *(
-            "--dyn-tool-call-parser",
-            "--dyn-reasoning-parser",
-            "--dyn-default-thinking-mode",
-            "--dyn-structural-tag",
-            "--custom-jinja-template",
-        ),
-        *(
-            "--endpoint-types",
-            "--dump-config-to",
-            "--disaggregation-mode",
-            "--sleep-mode-level",
-            "--mm-prompt-template",
-            "--model-express-url",
-        ),
-        *("--migration-limit", "--engine-request-limit", "--benchmark-mode"),
+        *("--namespace", "--endpoint", "--endpoint-types", "--dyn-endpoint-types", "--kv-state-endpoint"),
+        *("--discovery-backend", "--request-plane", "--response-plane", "--event-plane", "--engine-request-limit"),
+        *("--dyn-tool-call-parser", "--dyn-reasoning-parser", "--dyn-default-thinking-mode", "--dyn-structural-tag"),
+        *("--dyn-structural-tag-schema", "--dyn-structural-tag-scope", "--custom-jinja-template"),
+        *("--dump-config-to", "--disaggregation-mode", "--sleep-mode-level", "--migration-limit"),
+        *("--mm-prompt-template", "--custom-encoder-class", "--embedding-transfer-mode", "--model-express-url"),
+        *("--embedding-worker-processes", "--health-check-payload", "--media-output-fs-url", "--media-output-http-url"),
+        *("--benchmark-mode", "--benchmark-output-path", "--benchmark-points-file", "--benchmark-timeout"),
+        *("--benchmark-warmup-iterations", "--benchmark-prefill-granularity", "--benchmark-decode-batch-granularity"),
+        *("--benchmark-prefill-kv-read-granularity", "--benchmark-prefill-batch-granularity"),
+        *("--benchmark-decode-length-granularity", "--decode-max-batch-size-samples"),
+        *("--decode-max-kv-read-token-samples", "--prefill-max-kv-read-token-samples"),
+        *("--prefill-max-new-token-samples", "--prefix-max-batch-size-samples"),
+        *("--nats-tls-ca-cert-path", "--nats-tls-client-cert-path", "--nats-tls-client-key-path"),
+        *("--tcp-tls-ca-cert-path", "--tcp-tls-cert-path", "--tcp-tls-key-path", "--tcp-tls-server-name"),
+        *("--tcp-tls-client-ca-cert-path", "--tcp-tls-client-cert-path", "--tcp-tls-client-key-path"),
+        *("--tcp-tls-handshake-timeout", "--multimodal-embedding-cache-capacity-gb"),
     }
 )
-
-
-VARIABLES: Final = {
-    "DYN_CONNECTOR": frozenset({"", *NONE}),
-    "DYN_VLLM_OMNI": frozenset({"", "0", "false", "no", "off", "n", "f"}),
+"""The flags of Dynamo 1.3.1 to 1.5.0 for ``dynamo.vllm``, and of releases before them."""
+FALSE: Final = frozenset({"", "0", "false", "no", "off", "n", "f"})
+ENGINE_FLAGS: Final = {
+    "--multimodal-embedding-cache-capacity-gb": frozenset({"", "0", "0.0"}),
+    "--benchmark-mode": frozenset[str](),
+    "--fpm-trace": frozenset[str](),
+    "--enable-rl": frozenset[str](),
 }
-"""The variables that stand for a flag that changes the engine, with the values by which they do not."""
+"""The flags of Dynamo that change the engine, with the values by which they do not.
+
+They set an encoder-cache connector, a scheduler of Dynamo's twice, and the mode of log probabilities.
+"""
+ENGINE_VARIABLES: Final[dict[str, frozenset[str]]] = {
+    "DYN_CONNECTOR": frozenset({"", *NONE}),
+    "DYN_VLLM_OMNI": FALSE,
+    "DYN_MULTIMODAL_EMBEDDING_CACHE_CAPACITY_GB": frozenset({"", "0", "0.0"}),
+    "DYN_BENCHMARK_MODE": frozenset({""}),
+    "DYN_FPM_TRACE": FALSE,
+    "DYN_ENABLE_RL": FALSE,
+    "DYN_FORWARDPASS_METRIC_PORT": frozenset(),
+    "DYN_ENABLE_TEST_LOGITS_PROCESSOR": FALSE,
+    "DYN_GMS_USE_V1": FALSE,
+}
+"""The variables of Dynamo that change the engine, with the values by which they do not."""
 LOADERS: Final = frozenset({"gms", "mx", "mx-source", "mx-target"})
 """The formats for which Dynamo sets a loader, a worker or a scheduler of its own."""
 LOADING: Final = "--load"
 """The beginning of `--load-format` and its abbreviations."""
 OF_VARIABLE: Final = (
-    "several releases of Dynamo take the variable `{}` for a flag that changes the engine; leave it out, and write the "
-    "flags of vLLM"
+    "several releases of Dynamo change the engine by the variable `{}`; leave it out, and write the flags of vLLM"
 )
+OF_FLAG: Final = "several releases of Dynamo change the engine by `{}`; leave it out, and write the flags of vLLM"
 OF_LOADER: Final = "for `--load-format {}` Dynamo sets classes of its own, which may choose another runner"
 
 
@@ -109,22 +110,26 @@ def as_vllm_gets_it(server: ServerCommand, env: Mapping[str, str | None]) -> Ser
     words: list[str] = []
     places: list[str] = []
     names: list[str] = []
-    is_connector = is_value = False
+    own: list[tuple[str, str]] = []
+    is_connector, awaiting = False, ""
     where = ADDED
     for word, place in zip(server.words, server.places, strict=True):
         flag, equals, text = word.partition("=")
         if word.startswith("--"):
-            is_value = False
+            awaiting = ""
             is_connector = flag == CONNECTOR
         if flag == CONNECTOR:
             where = place
             names += [text.lower()] if equals else []
         elif is_connector:
             names.append(word.lower())
-        elif is_value:
-            is_value = False
-        elif type(word) is not Unknown and (flag.replace("--no-", "--", 1) in SWITCHES or flag in VALUES):
-            is_value = flag in VALUES and not equals
+        elif awaiting:
+            own.append((awaiting, word))
+            awaiting = ""
+        elif type(word) is not Unknown and flag in VALUES and not equals:
+            awaiting = flag
+        elif type(word) is not Unknown and (flag in VALUES or flag.replace("--no-", "--", 1) in SWITCHES):
+            own.append((flag, text))
         else:
             words.append(word)
             places.append(place)
@@ -135,14 +140,21 @@ def as_vllm_gets_it(server: ServerCommand, env: Mapping[str, str | None]) -> Ser
     if not any(_name(word) in {PREFIX_CACHING, "--no-enable-prefix-caching"} for word in words):
         words.append(PREFIX_CACHING)
         places.append(ADDED)
-    doubts = [*server.doubts, *_of_variables({**env, **server.env}), *_of_loaders(words)]
+    doubts = [*server.doubts, *_of_flags(own), *_of_variables({**env, **server.env}), *_of_loaders(words)]
     return replace(server, words=words, places=places, warnings=[*server.warnings, *warnings], doubts=doubts)
 
 
+def _of_flags(own: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """The doubts about Dynamo's own flags, each given with its value."""
+    for flag, harmless in ENGINE_FLAGS.items():
+        if any(value.lower() not in harmless for name, value in own if name == flag):
+            yield OF_FLAG.format(flag)
+
+
 def _of_variables(env: Mapping[str, str | None]) -> Iterator[str]:
-    for name, harmless in VARIABLES.items():
-        value = env.get(name, "")
-        if value is None or value.lower() not in harmless:
+    for name, harmless in ENGINE_VARIABLES.items():
+        value = env.get(name)
+        if name in env and (value is None or value.lower() not in harmless):
             yield OF_VARIABLE.format(name)
 
 
