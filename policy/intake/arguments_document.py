@@ -19,7 +19,7 @@ from policy.messages import closest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OF_FLAGS: Final = {
+FLAG_FIELDS: Final = {
     "flags": "flags",
     "off": "off",
     "kind": "type",
@@ -28,16 +28,16 @@ OF_FLAGS: Final = {
     "choices": "choices",
 }
 """The fields of a flag's row that are shown, each with the name it is shown under."""
-OF_VARIABLES: Final = {name: name for name in ("type", "default", "deprecated", "replaced_by")}
+VARIABLE_FIELDS: Final = {name: name for name in ("type", "default", "deprecated", "replaced_by")}
 ARGUMENT, VARIABLE = "argument", "variable"
 
 
 @cache
 def arguments_document() -> dict[str, list[dict[str, Any]]]:
     """All flags and variables of all releases, by name."""
-    items = [_item(ARGUMENT, _flag_name(since), since, OF_FLAGS, dest) for dest, since in flag_history().items()]
+    items = [_item(ARGUMENT, _flag_name(since), since, FLAG_FIELDS, dest) for dest, since in flag_history().items()]
     history = variable_history()
-    items += [_item(VARIABLE, name, history[name], OF_VARIABLES, name) for name in listed_names()]
+    items += [_item(VARIABLE, name, history[name], VARIABLE_FIELDS, name) for name in listed_names()]
     return {"items": sorted(items, key=lambda item: (item["kind"], item["name"]))}
 
 

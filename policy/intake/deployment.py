@@ -61,7 +61,7 @@ PLUGINS: Final[dict[str, str]] = {
     Platform.TENSTORRENT: "vllm-tt-plugin",
 }
 """The platforms that a plugin supports, each with the plugin; vLLM itself knows them as `out-of-tree`."""
-WITHOUT_TRITON: Final = frozenset({Platform.CPU, Platform.TPU, *PLUGINS} - {Platform.ASCEND})
+PLATFORMS_WITHOUT_TRITON: Final = frozenset({Platform.CPU, Platform.TPU, *PLUGINS} - {Platform.ASCEND})
 """The platforms on which Triton usually does not work."""
 
 BOOLEANS: Final = ("has_triton", "has_pinned_memory")
@@ -97,7 +97,7 @@ class Environment(Struct, frozen=True, omit_defaults=True):
 
 def on_platform(environment: Environment, platform: str) -> Environment:
     """The environment with another platform, and that platform's default for Triton."""
-    triton = environment.has_triton if "has_triton" in environment.stated else platform not in WITHOUT_TRITON
+    triton = environment.has_triton if "has_triton" in environment.stated else platform not in PLATFORMS_WITHOUT_TRITON
     return replace(environment, platform=platform, has_triton=triton)
 
 
@@ -300,7 +300,7 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
     platform = platform or "cuda"
     return Environment(
         platform,
-        platform not in WITHOUT_TRITON if triton is None else triton,
+        platform not in PLATFORMS_WITHOUT_TRITON if triton is None else triton,
         pinned is not False,
         plugins or (),
         transformers or "",

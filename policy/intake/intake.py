@@ -27,7 +27,7 @@ from policy.intake.derive.speculation import (
     Speculation,
     read_draft,
 )
-from policy.intake.derive.target_device import SINCE, select_platform
+from policy.intake.derive.target_device import TARGET_DEVICE_SINCE, select_platform
 from policy.intake.derive.without_models import (
     METHODS,
     derive_without_models,
@@ -88,7 +88,7 @@ NOT_NEEDED: Final = (
     "the model's configuration is not known here and not needed, because vLLM's own runners are not used; whether the "
     "model can be loaded is not checked"
 )
-VALIDATES: Final = "fail_on_environ_validation"
+VALIDATION_OPTION: Final = "fail_on_environ_validation"
 UNSTATED_METHOD: Final = (
     "the speculative configuration: it names no `method`, and vLLM {} finds it out from the draft, which is not read "
     'for this release; the method decides whether V2 starts, so write it, such as `"method": "eagle"`'
@@ -232,7 +232,7 @@ def _derive(
         return rules(facts_of(derived.facts, []))
 
     def derive_with(target: Target, speculation: Speculation | None, options: ParsedOptions = options) -> Provenance:
-        derived = derive(target, speculation, options, env, environment, models.known, known, decide)
+        derived = derive(target, speculation, options, env, environment, models.find_config, known, decide)
         derived.facts.update(is_omni)
         return derived
 
@@ -245,14 +245,14 @@ def _derive(
     of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: rules(facts))
     warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
     warnings += [
-        *redirections(variables, models.asked),
+        *redirections(variables, models.own_names),
         *transformers_warnings(release, environment.transformers),
         *(variable_warnings(variables, release, environment.platform) if variables else ()),
     ]
     doubts = [
         *deployment.doubts,
         *command.doubts,
-        *_mounted(deployment, models.asked),
+        *_mounted(deployment, models.own_names),
     ]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
@@ -265,9 +265,9 @@ def _derive(
             f"{pointer}/args",
         )
     others = [
-        *other_configurations(models.read, models.asked, options, release),
+        *other_configurations(models.configs, models.own_names, options, release),
         *target.unusual,
-        *unusual_in_others(models.read, {target.name, target.config_name}, known),
+        *unusual_in_others(models.configs, {target.name, target.config_name}, known),
     ]
     others = _unless_own_runner(others, lambda: rules(facts))
     warnings += (unknown_models := [*others, *_unknown_name(options)])
@@ -291,15 +291,17 @@ def _derive(
         )
         unknown_models.append(pooling)
         warnings.append(pooling)
-    unknown_variables = _unknown_values(VARIABLES if known.series >= SINCE else VARIABLES[:-1], variables, env, command)
+    unknown_variables = _unknown_values(
+        VARIABLES if known.series >= TARGET_DEVICE_SINCE else VARIABLES[:-1], variables, env, command
+    )
     launch_errors = options.launch_errors
-    if options.others.get(VALIDATES, (False, ""))[0] is True and not is_omni:
+    if options.others.get(VALIDATION_OPTION, (False, ""))[0] is True and not is_omni:
         launch_errors += refused_variables(variables, release, environment.platform)
     values = LaunchValues(
         options,
         target,
         speculation,
-        partial(_draft_of, speculation, target, models.known, known),
+        partial(_draft_of, speculation, target, models.find_config, known),
         derived,
         variables,
         models.files,
@@ -329,7 +331,7 @@ def _derive(
         unknown_models,
         environment,
         without_modules,
-        models.asked,
+        models.own_names,
         limits=engine_limits(options, env, target),
         options=options,
         variables=env,

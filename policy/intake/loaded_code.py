@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OWN_PACKAGE: Final = "vllm."
 EXECUTORS: Final = "distributed_executor_backend"
 OVERRIDES: Final = "model_class_overrides"
-LOADED: Final[Mapping[str, tuple[str, str, frozenset[str]]]] = {
+CODE_OPTIONS: Final[Mapping[str, tuple[str, str, frozenset[str]]]] = {
     "worker_cls": ("--worker-cls", "the worker, which creates the model runner", frozenset({"", "auto"})),
     "worker_extension_cls": (
         "--worker-extension-cls",
@@ -40,7 +40,7 @@ LOADED: Final[Mapping[str, tuple[str, str, frozenset[str]]]] = {
     ),
 }
 """The options that name code: the flag, what the code becomes, and the names besides `vllm.…` that are vLLM's own."""
-NAMES: Final = frozenset(LOADED)
+OPTION_NAMES: Final = frozenset(CODE_OPTIONS)
 PLUGINS: Final = "VLLM_PLUGINS"
 OWN_PLUGINS: Final = frozenset({"", "lora_filesystem_resolver", "lora_hf_hub_resolver"})
 """The plug-ins in vLLM's own package; the value `""` names none."""
@@ -60,7 +60,7 @@ def loaded_code(
     """
     found: list[str] = []
     # most deployments have no such option: looking up each one takes 3 % of the time to derive a deployment's facts
-    if not (NAMES.isdisjoint(options.values) and NAMES.isdisjoint(options.others)):
+    if not (OPTION_NAMES.isdisjoint(options.values) and OPTION_NAMES.isdisjoint(options.others)):
         found += _of_options(options)
     if PLUGINS in variables:
         found += _of_plugins(env, set_by_command)
@@ -68,7 +68,7 @@ def loaded_code(
 
 
 def _of_options(options: ParsedOptions) -> Iterator[str]:
-    for name, (flag, role, own) in LOADED.items():
+    for name, (flag, role, own) in CODE_OPTIONS.items():
         if name in options.unknown_options:
             unknown = options.unknown_options[name]
             yield (

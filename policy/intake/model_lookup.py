@@ -55,9 +55,9 @@ class ModelLookup:
         self._find = find
         self._found: dict[str, Mapping[str, Any]] = {}
         self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
-        self.asked: dict[str, str] = {}
+        self.own_names: dict[str, str] = {}
         """The own names of the models that were looked up, by their names in the arguments."""
-        self.read: dict[str, Mapping[str, Any]] = {}
+        self.configs: dict[str, Mapping[str, Any]] = {}
         """The configurations that were read, by the models' names in the arguments."""
         self._missing: list[str] = []
 
@@ -76,7 +76,7 @@ class ModelLookup:
                     )
                 ]
             )
-        found = self.known(name)
+        found = self.find_config(name)
         if found is None:
             name = self._own_name(name)
             if name not in self._missing:
@@ -84,12 +84,12 @@ class ModelLookup:
             return {}
         return found
 
-    def known(self, name: str) -> Mapping[str, Any] | None:
+    def find_config(self, name: str) -> Mapping[str, Any] | None:
         """Record that the model is used, and return its configuration, or ``None`` if it is missing."""
         name = name.rstrip("/")
-        found = self._known(name, self.note(name))
+        found = self._known(name, self.record(name))
         if found is not None:
-            self.read[name] = found
+            self.configs[name] = found
         return found
 
     def _known(self, name: str, own: str) -> Mapping[str, Any] | None:
@@ -109,14 +109,14 @@ class ModelLookup:
         self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
         return self._found[own]
 
-    def note(self, name: str) -> str:
+    def record(self, name: str) -> str:
         """Record that the model is used, and return its own name."""
-        own = self.asked[name] = self._own_name(name)
+        own = self.own_names[name] = self._own_name(name)
         return own
 
     def _own_name(self, name: str) -> str:
         """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""
-        return self.asked.get(name) or self._names.get(name) or hub_name(name) or name
+        return self.own_names.get(name) or self._names.get(name) or hub_name(name) or name
 
     def has_known_files(self, name: str) -> bool:
         """Whether it is known if a model has a ``modules.json``."""

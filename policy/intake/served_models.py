@@ -75,8 +75,8 @@ def names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str
     models = ModelLookup(deployment, no_models, pointer)
     for name in (options.values.get("model", DEFAULT_MODEL), options.values.get("hf_config_path"), draft):
         if isinstance(name, str):
-            models.note(name.rstrip("/"))
-    return models.asked
+            models.record(name.rstrip("/"))
+    return models.own_names
 
 
 def decide_as_pooling(

@@ -27,9 +27,9 @@ MIN_SIMILARITY: Final = 0.85
 MAX_NAME: Final = 64
 """The maximum length of a name that is compared with others; the longest name of vLLM has 60 characters."""
 MAX_WARNINGS: Final = 16
-HANDLED: Final = frozenset({"VLLM_USE_V2_MODEL_RUNNER"})
+RULE_VARIABLES: Final = frozenset({"VLLM_USE_V2_MODEL_RUNNER"})
 """The variables whose effect the rules report."""
-OF_PLUGINS: Final = (
+PLUGIN_PREFIXES: Final = (
     "VLLM_ASCEND_",
     "VLLM_GAUDI_",
     "VLLM_HPU_",
@@ -39,7 +39,7 @@ OF_PLUGINS: Final = (
     "VLLM_SPYRE_",
 )
 """The prefixes of plug-ins' own variables."""
-OWN_VARIABLES: Final = frozenset({*PLUGINS, Platform.TPU})
+PLATFORMS_WITH_OWN_VARIABLES: Final = frozenset({*PLUGINS, Platform.TPU})
 """The platforms whose plug-ins may read any variables of their own."""
 
 
@@ -91,7 +91,7 @@ def variable_warnings(names: Iterable[str], release: str, platform: str | None) 
     There are none for a platform whose plug-in may read any variables of its own.
     """
     names = sorted(name for name in names if name.startswith(PREFIX))
-    if not names or platform in OWN_VARIABLES or release not in releases_with_flags():
+    if not names or platform in PLATFORMS_WITH_OWN_VARIABLES or release not in releases_with_flags():
         return []
     found = list(_warnings(names, release))
     omitted = len(found) - MAX_WARNINGS
@@ -100,7 +100,7 @@ def variable_warnings(names: Iterable[str], release: str, platform: str | None) 
 
 def refused_variables(names: Iterable[str], release: str, platform: str | None) -> list[str]:
     """The error of vLLM about the first variable that it does not list, with `--fail-on-environ-validation`."""
-    if platform in OWN_VARIABLES:
+    if platform in PLATFORMS_WITH_OWN_VARIABLES:
         return []
     unknown = (name for name in sorted(names) if name.startswith(PREFIX) and not _is_listed(row_in(name, release)))
     return [
@@ -112,7 +112,7 @@ def refused_variables(names: Iterable[str], release: str, platform: str | None) 
 
 def _warnings(names: Iterable[str], release: str) -> Iterator[str]:
     for name in names:
-        if name in HANDLED or name.startswith(OF_PLUGINS):
+        if name in RULE_VARIABLES or name.startswith(PLUGIN_PREFIXES):
             continue
         row = row_in(name, release)
         if row is not None:

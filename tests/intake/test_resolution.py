@@ -11,7 +11,7 @@ from tables import table
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.registry import (
-    MAX_TRIED,
+    MAX_ARCHITECTURES,
     ModelQuery,
     ResolvedModel,
     Unsupported,
@@ -197,7 +197,7 @@ def test_resolving_the_same_model_again_gives_the_same_result() -> None:
 
 
 def test_excess_architectures_are_ignored() -> None:
-    names = ["NoSuch"] * MAX_TRIED + ["Qwen3ForCausalLM"]
+    names = ["NoSuch"] * MAX_ARCHITECTURES + ["Qwen3ForCausalLM"]
     with pytest.raises(Unsupported):
         resolve(NEWEST, {**QWEN, "architectures": names})
 

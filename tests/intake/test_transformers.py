@@ -9,7 +9,7 @@ import pytest
 
 from policy.errors import RequestInvalid
 from policy.intake.model.tables import provenance, releases, tables
-from policy.intake.model.transformers_releases import allowed
+from policy.intake.model.transformers_releases import required_releases
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_anything_but_a_release_is_refused(policy: Policy, stated: Any) -> None:
 
 
 def test_each_release_reads_with_one_that_it_allows() -> None:
-    assert [release for release in releases() if tables(release).transformers not in allowed(release)] == []
+    assert [release for release in releases() if tables(release).transformers not in required_releases(release)] == []
 
 
 def test_the_tables_of_two_releases_share_what_is_the_same() -> None:

@@ -34,10 +34,10 @@ MIN_HIDDEN_SIZE: Final = 8192
 MODE: Final = "compilation_config.mode"
 GRAPH: Final = "compilation_config.cudagraph_mode"
 SEQUENCE_PARALLELISM: Final = "compilation_config.pass_config.enable_sp"
-BREAKABLE: Final = "VLLM_USE_BREAKABLE_CUDAGRAPH"
+BREAKABLE_VARIABLE: Final = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 SCHEDULE: Final = "speculative_config.num_speculative_tokens_per_batch_size"
-DYNAMIC_ON_V1: Final = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model", "dflash"})
-MAX_CONNECTORS: Final = 4
+DYNAMIC_METHODS_ON_V1: Final = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model", "dflash"})
+MAX_CONNECTOR_DEPTH: Final = 4
 """The maximum nesting of connectors."""
 HIGH_THROUGHPUT: Final = "deepep_high_throughput"
 
@@ -183,10 +183,10 @@ def _set_breakable(
     compilation: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables
 ) -> None:
     """Set breakable CUDA graphs, which some architectures use by default and which exclude compilation."""
-    setting = env.get(BREAKABLE)
+    setting = env.get(BREAKABLE_VARIABLE)
     if setting is not None and tables.series >= (0, 22):
         compilation.breakable = setting.strip() not in {"", "0"}
-        origin = f"env.{BREAKABLE}"
+        origin = f"env.{BREAKABLE_VARIABLE}"
     else:
         by_platform = tables.constants.get("breakable_cudagraph_architectures", {})
         compilation.breakable = not by_platform.get(platform, by_platform.get("cuda", frozenset())).isdisjoint(
@@ -209,7 +209,7 @@ def _schedule_drafts(
         return
     if series >= (0, 26) and facts[RANKS][0] > 1:
         derived.facts[SCHEDULE] = None, facts[RANKS][1]
-    elif series >= (0, 33) and facts["speculative_config.method"][0] not in DYNAMIC_ON_V1 and not runs_on_v2():
+    elif series >= (0, 33) and facts["speculative_config.method"][0] not in DYNAMIC_METHODS_ON_V1 and not runs_on_v2():
         derived.facts[SCHEDULE] = None, derived.facts["speculative_config.method"][1]
     elif series >= (0, 24) and compilation.graph in FULL_GRAPHS and (series < (0, 25) or not runs_on_v2()):
         compilation.set_graph("PIECEWISE", derived.facts[SCHEDULE][1])
@@ -257,7 +257,7 @@ def _is_layerwise(config: object, depth: int = 0) -> bool:
     if config.get("kv_connector") == "LMCacheConnectorV1":
         return bool(extra.get("use_layerwise"))
     several = extra.get("connectors")
-    if config.get("kv_connector") != "MultiConnector" or not isinstance(several, list) or depth == MAX_CONNECTORS:
+    if config.get("kv_connector") != "MultiConnector" or not isinstance(several, list) or depth == MAX_CONNECTOR_DEPTH:
         return False
     return any(_is_layerwise(each, depth + 1) for each in several)
 

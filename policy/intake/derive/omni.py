@@ -19,7 +19,7 @@ FLAG: Final = "--omni"
 FACT: Final = "omni"
 
 
-MAYBE: Final = (
+OMNI_DOUBT: Final = (
     f"`{FLAG}` starts vLLM-Omni only if it is installed, and neither the image nor the program shows that; decided for "
     "vLLM-Omni; use its image or its program `vllm-omni`, or remove the flag, which vLLM refuses"
 )
@@ -36,4 +36,4 @@ def omni_of(command: CommandLine, omni: Omni) -> tuple[dict[str, tuple[Any, str]
     left = [(word, place) for word, place in zip(words, places, strict=True) if word != FLAG]
     place = places[words.index(FLAG)]
     command = replace(command, words=[word for word, _ in left], places=[at for _, at in left])
-    return {FACT: (True, place)}, command, [MAYBE] if omni is Omni.MAY_START else []
+    return {FACT: (True, place)}, command, [OMNI_DOUBT] if omni is Omni.MAY_START else []

@@ -44,7 +44,7 @@ def refusal(
 
     Heads are not checked if the release computes their number differently for this model.
     """
-    text = target.configuration.sized()
+    text = target.configuration.size_part()
     tensor = derived.facts["parallel_config.tensor_parallel_size"][0]
     decode = derived.facts["parallel_config.decode_context_parallel_size"][0]
     if tensor < 1:

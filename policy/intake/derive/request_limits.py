@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
 
 MAX_LOGPROBS: Final = 20
-MAX_VARIABLE: Final = 9
-"""Digits of a variable's value that is read."""
+MAX_DIGITS: Final = 9
+"""The maximum number of digits of a variable's value; a longer one is not read."""
 
 
 class EngineLimits(Struct, frozen=True):
@@ -66,4 +66,4 @@ def _variable(env: Mapping[str, str], name: str, default: int) -> int:
     if name not in env:
         return default
     text = env[name]
-    return int(text) if text.isdecimal() and text.isascii() and len(text) <= MAX_VARIABLE else default
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS else default

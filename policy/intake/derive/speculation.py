@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from policy.intake.model.target import Target
     from policy.intake.provenance import Provenance
 
-DRAFT_FROM_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
+TARGET_DRAFT_METHODS: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
 SUFFIX: Final = "suffix"
 SUFFIX_DEPTH: Final = "suffix_decoding_max_tree_depth", 24
 """The field that suffix decoding uses without `num_speculative_tokens`, and its default in all releases."""
-WITHOUT_DRAFT: Final = frozenset({SUFFIX})
+METHODS_WITHOUT_DRAFT: Final = frozenset({SUFFIX})
 HIDDEN_STATES: Final = "extract_hidden_states"
 SPECULATORS: Final = "speculators_config"
 """The field that identifies a *speculators* repository."""
@@ -105,7 +105,11 @@ def draft_model(speculation: Speculation, target: str) -> str | None:
 
 def needs_draft(speculation: Speculation, tables: Tables) -> bool:
     """Whether the method has a draft whose configuration vLLM reads."""
-    return method_before_draft(speculation, tables) not in {*DRAFT_FROM_TARGET, *WITHOUT_DRAFT, HIDDEN_STATES}
+    return method_before_draft(speculation, tables) not in {
+        *TARGET_DRAFT_METHODS,
+        *METHODS_WITHOUT_DRAFT,
+        HIDDEN_STATES,
+    }
 
 
 def method_before_draft(speculation: Speculation, tables: Tables) -> str:
@@ -145,11 +149,11 @@ def derive_speculation(
     draft: DraftModel | None = None
     origin = place
     name = draft_model(speculation, target.name)
-    if method in DRAFT_FROM_TARGET:
+    if method in TARGET_DRAFT_METHODS:
         draft = DraftModel(target.architectures, target.configuration.get("layer_types"), target.origin)
     elif method == HIDDEN_STATES:
         draft = DraftModel(["ExtractHiddenStatesModel"], target.configuration.get("layer_types"), target.origin)
-    elif method not in WITHOUT_DRAFT and name is not None:
+    elif method not in METHODS_WITHOUT_DRAFT and name is not None:
         config = draft_config(name)
         if config is not None:
             method, draft = _read_draft(method, name, config, target, tables)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policy.intake.deployment import Environment
 
 TARGET_DEVICE: Final = "VLLM_TARGET_DEVICE"
-SINCE: Final = (0, 28)
+TARGET_DEVICE_SINCE: Final = (0, 28)
 """The first series that reads the variable when it runs."""
 CPU: Final = "cpu"
 DEVICES: Final = {"cuda": {"cuda"}, "rocm": {"rocm"}, "xpu": {"xpu"}, CPU: {CPU}, "tpu": {"tpu", "out-of-tree"}}
@@ -35,7 +35,7 @@ def select_platform(
     platform = environment.platform
     if platform in DEVICES.get(device, {platform}):
         return environment, []
-    if device != CPU or series < SINCE:
+    if device != CPU or series < TARGET_DEVICE_SINCE:
         return environment, [
             (
                 f"decided for the platform `{platform}`, although {TARGET_DEVICE} is {quoted(env[TARGET_DEVICE])}: "

@@ -28,9 +28,9 @@ OTHER_KEYS: Final = (
     "seq_len",
 )
 OWN_KEY: Final = "model_max_length"
-SCALED: Final = frozenset({"su", "longrope", "llama3"})
+SCALED_TYPES: Final = frozenset({"su", "longrope", "llama3"})
 """The types of RoPE with which the configured length includes the factor, in all releases."""
-SCALED_YARN: Final = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+SCALED_YARN_TYPES: Final = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 YARN_SCALED_SINCE: Final = (0, 30)
 """From this series on the configured length of a model with YaRN is the scaled one."""
 DEFAULT: Final = 2048
@@ -58,7 +58,7 @@ def model_length(configuration: Configuration, window: int | None) -> ModelLengt
     Raises:
         UnknownLength: the length depends on something that is not understood here.
     """
-    text, tables = configuration.sized(), configuration.tables
+    text, tables = configuration.size_part(), configuration.tables
     convertor = tables.convertors.get(configuration.model_type or "", {})
     if "derive_max_model_len_and_key" in convertor.get("changes", ()):
         raise UnknownLength
@@ -115,7 +115,7 @@ def _scaled(longest: float, ropes: list[Mapping[str, Any]], series: tuple[int, i
     factor: Any = 1.0
     for rope in ropes:
         kind = _type(rope)
-        if kind in SCALED or (series >= YARN_SCALED_SINCE and kind in SCALED_YARN):
+        if kind in SCALED_TYPES or (series >= YARN_SCALED_SINCE and kind in SCALED_YARN_TYPES):
             continue
         if kind not in {"default", "linear", "dynamic", "yarn", "mrope", None}:
             raise UnknownLength

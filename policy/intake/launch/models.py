@@ -57,7 +57,7 @@ class ModelValues:
     ) -> None:
         """The values of a model with its known ``files``."""
         self._configuration = configuration
-        self._text = configuration.sized()
+        self._text = configuration.size_part()
         self._options = options
         self._model = model
         self._files = files

@@ -10,7 +10,7 @@ from msgspec import Struct
 from policy.intake.launch.checks import Check, CompiledCheck, Message, checks_of, message_of
 from policy.intake.launch.models import UnknownArgument, has_known_type
 from policy.intake.launch.values import UnknownVariable
-from policy.intake.model.formula import EMPTY, UNSUPPORTED, Incomputable, Scope, compute
+from policy.intake.model.formula import EMPTY, OPERATION_ERRORS, Incomputable, Scope, compute
 from policy.masking import masked
 from policy.messages import QUOTED
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from policy.intake.launch.values import LaunchValues
 
-NOT_KNOWN: Final = (Incomputable, *UNSUPPORTED)
+UNKNOWN_VALUE_ERRORS: Final = (Incomputable, *OPERATION_ERRORS)
 """What a condition raises if a value that it needs is not known."""
 MAX_LIST: Final = 1000
 """The most characters of a list in a message."""
@@ -98,7 +98,7 @@ def _holding(
         except UnknownArgument as error:
             if not check.is_warning:
                 unread.update(error.args)
-        except NOT_KNOWN:
+        except UNKNOWN_VALUE_ERRORS:
             continue
     return found, undecided
 

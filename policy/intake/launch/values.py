@@ -109,7 +109,7 @@ class LaunchValues:
         options: ParsedOptions,
         target: Target,
         speculation: Speculation | None,
-        drafted: Callable[[], tuple[str, DraftModel | None]],
+        read_draft: Callable[[], tuple[str, DraftModel | None]],
         derived: Provenance,
         variables: Mapping[str, str | None],
         files: Mapping[str, str],
@@ -121,7 +121,7 @@ class LaunchValues:
     ) -> None:
         """The values of parsed options, models, variables and derived facts.
 
-        ``drafted`` returns the method, and the draft with a configuration of its own. In ``variables`` a value of
+        ``read_draft`` returns the method, and the draft with a configuration of its own. In ``variables`` a value of
         ``None`` is unknown; with ``has_hidden_variables`` there may be others.
         """
         self._has_hidden_variables = has_hidden_variables
@@ -132,8 +132,8 @@ class LaunchValues:
         self._target = target
         self.configuration = target.configuration
         self._speculation = speculation
-        self._read_draft = drafted
-        self._drafted_as: tuple[str, ModelValues | None] | None = None
+        self._read_draft = read_draft
+        self._draft_values: tuple[str, ModelValues | None] | None = None
         self._derived = derived
         self._variables = variables
         self._files = files
@@ -200,7 +200,7 @@ class LaunchValues:
         """Whether vLLM creates an object of a configuration class; only some deployments have those of two classes."""
         if name == LORA:
             return bool(self._options.values.get("enable_lora"))
-        return name != MULTIMODAL or self.served("supports_multimodal") is True
+        return name != MULTIMODAL or self.model_value("supports_multimodal") is True
 
     def option(self, name: str) -> Any:
         """An option; None if it is not given."""
@@ -216,7 +216,7 @@ class LaunchValues:
         option, fields = path
         return field_of(self.option(option), fields)
 
-    def speculated(self, name: str) -> Any:
+    def speculation_value(self, name: str) -> Any:
         """A field of the speculative configuration; None without one."""
         if name == "given":
             return self._speculation is not None
@@ -224,7 +224,7 @@ class LaunchValues:
             return self._draft()[0] if self._speculation is not None else None
         return None if self._speculation is None else self._speculation.keys.get(name)
 
-    def drafted(self, name: str) -> Any:
+    def draft_value(self, name: str) -> Any:
         """A value of the draft; not known without a draft that has a configuration of its own."""
         draft = self._draft()[1] if self._speculation is not None else None
         if name == "known":
@@ -235,14 +235,14 @@ class LaunchValues:
 
     def _draft(self) -> tuple[str, ModelValues | None]:
         """The method, and the values of the draft."""
-        if self._drafted_as is None:
+        if self._draft_values is None:
             method, draft = self._read_draft()
             own = None if draft is None else draft.configuration
             values = None if draft is None or own is None else ModelValues(own, self._options, draft)
-            self._drafted_as = method, values
-        return self._drafted_as
+            self._draft_values = method, values
+        return self._draft_values
 
-    def served(self, name: str) -> Any:
+    def model_value(self, name: str) -> Any:
         """A value of the served model."""
         if self._model is None:
             below = f"{self._target.name}/"
@@ -250,7 +250,7 @@ class LaunchValues:
             self._model = ModelValues(self._target.configuration, self._options, self._target, own)
         return getattr(self._model, name)()
 
-    def chosen(self, _: str) -> str | None:
+    def runner(self, _: str) -> str | None:
         """The runner that the release itself chooses."""
         return self._runner()
 
@@ -277,12 +277,12 @@ class LaunchValues:
 
 READERS: Final[Mapping[str, Callable[[LaunchValues, str], Any]]] = {
     "args": LaunchValues.option,
-    "speculation": LaunchValues.speculated,
-    "model": LaunchValues.served,
-    "draft": LaunchValues.drafted,
+    "speculation": LaunchValues.speculation_value,
+    "model": LaunchValues.model_value,
+    "draft": LaunchValues.draft_value,
     "names": LaunchValues.names,
     "env": LaunchValues.variable,
-    "runner": LaunchValues.chosen,
+    "runner": LaunchValues.runner,
 }
 _readers: dict[str, tuple[Callable[[LaunchValues, Any], Any], Any]] = {}
 """The readers of the names read so far. All names are in the files of checks, so their number is limited.

@@ -20,11 +20,11 @@ BASE_CLASS: Final = ConfigClass(
     "PreTrainedConfig", special=frozenset({"layer_types"}), known=frozenset({"layer_types"})
 )
 TEXT_FIELDS: Final = ("text_encoder", "decoder", "generator", "text_config")
-FLAT: Final = frozenset({"qwen2_vl", "qwen2_5_vl"})
+FLAT_MODEL_TYPES: Final = frozenset({"qwen2_vl", "qwen2_5_vl"})
 """Model types whose class builds its text configuration from the document's own fields if none is nested in it."""
-REWRITTEN: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
+ROW_FIELDS: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
 UNSTATED: Final = object()
-CACHEABLE: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
+CACHEABLE_TYPES: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
 MAX_CACHED: Final = 128
 MAX_CACHED_ITEMS: Final = 256
 MAX_NESTED: Final = 4
@@ -110,9 +110,9 @@ class Configuration:
             return found
         return self._text
 
-    def sized(self) -> Configuration:
+    def size_part(self) -> Configuration:
         """The configuration that states the language model's sizes; for flat documents, this is the whole one."""
-        is_flat = self.model_type in FLAT and not isinstance(self.stated.get("text_config"), Mapping)
+        is_flat = self.model_type in FLAT_MODEL_TYPES and not isinstance(self.stated.get("text_config"), Mapping)
         return self if is_flat else self.text()
 
     def part(self, name: str) -> Configuration | None:
@@ -157,7 +157,7 @@ class Configuration:
             return self._stored(stored)
         values = tuple([self.stated.get(name, UNSTATED) for name in self.kind.inputs[stored]])
         types = tuple(map(type, values))
-        if not CACHEABLE.issuperset(types):
+        if not CACHEABLE_TYPES.issuperset(types):
             return self._compute_once(stored, formula)
         known = self.tables.computed
         key = (id(self.kind), stored, values, types)
@@ -209,7 +209,7 @@ def as_draft(configuration: Configuration, architectures: list[str]) -> tuple[Co
         configuration = _rewritten(configuration, written)
         found = written.get("architectures")
         architectures = [name for name in found if isinstance(name, str)] if isinstance(found, list) else architectures
-        known |= {name: item for name, item in written.items() if name not in REWRITTEN}
+        known |= {name: item for name, item in written.items() if name not in ROW_FIELDS}
         if written.get("return"):
             break
     return configuration, architectures

@@ -39,7 +39,7 @@ def is_plain(count: Any) -> bool:
     return first is None if count is None else isinstance(first, int) and not isinstance(first, bool)
 
 
-def of_blocks(blocks: Any) -> bool | None:
+def blocks_have_experts(blocks: Any) -> bool | None:
     """Whether a block of `block_configs` has experts; None if vLLM refuses the number in a block."""
     found = False
     for block in blocks if isinstance(blocks, list) else ():

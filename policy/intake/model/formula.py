@@ -57,7 +57,7 @@ def compute(formula: Any, key: Lookup, stated: Mapping[str, Any] = EMPTY, legacy
     return run(known[1], Scope(stated, key, legacy))
 
 
-UNSUPPORTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+OPERATION_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a compiled formula raises for values that an operation does not support."""
 
 
@@ -77,7 +77,7 @@ def run(formula: CompiledFormula, scope: Scope) -> Any:
     """The value of a compiled formula. Raises Incomputable, even for values that an operation does not support."""
     try:
         return formula(scope, None)
-    except UNSUPPORTED as error:
+    except OPERATION_ERRORS as error:
         raise Incomputable(str(error)) from error
 
 

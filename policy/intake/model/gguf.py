@@ -15,16 +15,16 @@ from packaging.specifiers import SpecifierSet
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-READ: Final = SpecifierSet("<0.24", prereleases=True)
+GGUF_RELEASES: Final = SpecifierSet("<0.24", prereleases=True)
 """The releases that read GGUF without a plug-in: https://github.com/vllm-project/vllm/pull/39612 moved it to one.
 
 The first with tables of models is https://github.com/vllm-project/vllm/blob/v0.20.0/vllm/transformers_utils/config.py,
 the last https://github.com/vllm-project/vllm/blob/v0.23.0/vllm/transformers_utils/config.py.
 """
-FILE: Final = ".gguf"
-REMOTE: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*+/[a-zA-Z0-9][a-zA-Z0-9._-]*+:[a-zA-Z0-9_+-]++")
+FILE_SUFFIX: Final = ".gguf"
+REMOTE_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*+/[a-zA-Z0-9][a-zA-Z0-9._-]*+:[a-zA-Z0-9_+-]++")
 """Matches a name with a quantization. vLLM also requires that the quantization is known, but starts with no other."""
-CAUSAL: Final[Mapping[str, str]] = {
+CAUSAL_CLASSES: Final[Mapping[str, str]] = {
     "arcee": "ArceeForCausalLM",
     "bloom": "BloomForCausalLM",
     "cohere": "CohereForCausalLM",
@@ -94,7 +94,9 @@ https://github.com/huggingface/transformers/blob/v5.12.1/src/transformers/models
 
 def is_gguf(name: str, release: str) -> bool:
     """Whether a release reads a model as one in GGUF format, by its name."""
-    return (name.endswith(FILE) or (":" in name and REMOTE.fullmatch(name) is not None)) and release in READ
+    return (
+        name.endswith(FILE_SUFFIX) or (":" in name and REMOTE_NAME.fullmatch(name) is not None)
+    ) and release in GGUF_RELEASES
 
 
 def causal_class(config: Mapping[str, Any], overrides: object) -> str | None:
@@ -105,7 +107,7 @@ def causal_class(config: Mapping[str, Any], overrides: object) -> str | None:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or (isinstance(overrides, dict) and "model_type" in overrides):
         return None
-    return CAUSAL.get(model_type)
+    return CAUSAL_CLASSES.get(model_type)
 
 
 def with_causal_class(

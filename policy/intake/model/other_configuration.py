@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.specifiers import SpecifierSet
 
-from policy.intake.model.gguf import FILE, causal_class, is_gguf
+from policy.intake.model.gguf import FILE_SUFFIX, causal_class, is_gguf
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from policy.intake.command_line import ParsedOptions
 
-VERSIONED: Final = "configuration_files"
+VERSIONED_FIELD: Final = "configuration_files"
 CONFIG: Final = "config.json"
 FORMAT: Final = "config_format"
 MISTRAL: Final = "mistral"
-PREFERS_MISTRAL: Final = SpecifierSet(">=0.12", prereleases=True)
+RELEASES_PREFERRING_MISTRAL: Final = SpecifierSet(">=0.12", prereleases=True)
 """The releases in which `--config-format auto` prefers Mistral's `params.json` to a `config.json`.
 
 Up to 0.11.2 (https://github.com/vllm-project/vllm/blob/v0.11.2/vllm/transformers_utils/config.py) `params.json` is used
@@ -44,10 +44,11 @@ def other_configurations(
     ``read`` has the given configurations, and ``own_names`` the models' own names, both by the names in the arguments.
     """
     found = [
-        f"`{VERSIONED}` in the `{CONFIG}` of {quoted(name)} names {quoted(other)}, which vLLM loads instead with a "
-        f"Transformers of that version or newer; give that file as the model's `{CONFIG}`, without `{VERSIONED}`"
+        f"`{VERSIONED_FIELD}` in the `{CONFIG}` of {quoted(name)} names {quoted(other)}, which vLLM loads instead with "
+        f"a Transformers of that version or newer; give that file as the model's `{CONFIG}`, without "
+        f"`{VERSIONED_FIELD}`"
         for name, config in read.items()
-        if VERSIONED in config and (other := _versioned(config[VERSIONED]))
+        if VERSIONED_FIELD in config and (other := _versioned(config[VERSIONED_FIELD]))
     ]
     by, place = options.others.get(FORMAT, ("auto", ""))
     replaced = _replaced(options)
@@ -56,7 +57,7 @@ def other_configurations(
             continue
         if by == MISTRAL:
             found.append(_of_flag(name, place))
-        elif by == "auto" and _owner(own_names.get(name, name)) == OWNER and release in PREFERS_MISTRAL:
+        elif by == "auto" and _owner(own_names.get(name, name)) == OWNER and release in RELEASES_PREFERRING_MISTRAL:
             found.append(_of_mistral(name))
         if is_gguf(name, release):
             found += _of_gguf(name, config, options)
@@ -100,7 +101,7 @@ def _of_mistral(name: str) -> str:
 
 
 def _of_gguf(name: str, config: Mapping[str, Any], options: ParsedOptions) -> Iterator[str]:
-    if name.endswith(FILE):
+    if name.endswith(FILE_SUFFIX):
         yield (
             f"vLLM takes the configuration of {quoted(name)} from that GGUF file, which is not read here; give a "
             f"model with a `{CONFIG}` as `--hf-config-path`"

@@ -30,14 +30,14 @@ EMBEDDING_NAME: Final = re.compile(
     r"(?<![^\W_])(?:bge|gte|e5|(?:embed|rerank|sentence|retriev|colbert)\w*?)(?![^\W_])", re.ASCII | re.IGNORECASE
 )
 """The words that embedding and reranking models have in their names."""
-SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
-TOKENS: Final = frozenset({"ALL", "STEP"})
+SEQUENCE_TYPES: Final = frozenset({"CLS", "LAST", "MEAN"})
+TOKEN_TYPES: Final = frozenset({"ALL", "STEP"})
 
 
 class Pooling(Struct, frozen=True):
     """Whether a model has a pooling module, and its pooling types for sequences and tokens, if stated."""
 
-    pools: bool = False
+    has_module: bool = False
     sequence: str | None = None
     tokens: str | None = None
 
@@ -59,7 +59,7 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
         return NO_POOLING
     module = _pooling_module(listed, series)
     if module is None:
-        return Pooling(False, **_of_command_line(stated))
+        return Pooling(has_module=False, **_of_command_line(stated))
     return _of_module(name, module.get("path"), files, stated, series)
 
 
@@ -74,7 +74,7 @@ def with_module(name: str, files: Mapping[str, str], options: ParsedOptions, ser
 
 def _of_module(name: str, path: object, files: Mapping[str, str], stated: object, series: tuple[int, int]) -> Pooling:
     config = read_companion(f"{name}/{path}/config.json", files)
-    return Pooling(pools=True, **(_types(config, series) | _of_command_line(stated)))
+    return Pooling(has_module=True, **(_types(config, series) | _of_command_line(stated)))
 
 
 @lru_cache(maxsize=1024)
@@ -118,8 +118,8 @@ def _of_command_line(stated: object) -> dict[str, str]:
 
 def _kind(pooling_type: object) -> dict[str, str]:
     match pooling_type:
-        case str() if pooling_type in SEQUENCE:
+        case str() if pooling_type in SEQUENCE_TYPES:
             return {"sequence": pooling_type}
-        case str() if pooling_type in TOKENS:
+        case str() if pooling_type in TOKEN_TYPES:
             return {"tokens": pooling_type}
     return {}

@@ -19,7 +19,7 @@ MODELSCOPE: Final = "VLLM_USE_MODELSCOPE"
 ENDPOINT: Final = "HF_ENDPOINT"
 STAGING: Final = "HUGGINGFACE_CO_STAGING"
 """The variable that selects the hub's test server, whatever `HF_ENDPOINT` is."""
-READ: Final = frozenset({REDIRECT, MODELSCOPE, ENDPOINT, STAGING})
+READ_VARIABLES: Final = frozenset({REDIRECT, MODELSCOPE, ENDPOINT, STAGING})
 HUB: Final = "https://huggingface.co"
 TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
 MAX_PARTS: Final = 8
@@ -32,7 +32,7 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
 
     ``models`` has the names in the arguments; another hub does not matter if all are absolute paths.
     """
-    if env.keys().isdisjoint(READ):
+    if env.keys().isdisjoint(READ_VARIABLES):
         return []
     found = []
     modelscope = env.get(MODELSCOPE, "")
@@ -53,7 +53,7 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
     return found
 
 
-HOME: Final = frozenset("~$")
+HOME_CHARACTERS: Final = frozenset("~$")
 """The first characters of a path in a home folder, whose place below the root is not known."""
 
 
@@ -69,7 +69,7 @@ def mounted_models(mounts: Collection[str], folder: str | None, models: Collecti
         may_make = None if folder is None else _may_make(path)
         mount = next(filter(may_make, mounts), None) if path else None
         if mount is not None:
-            shown = mount[1:] if mount[1:2] in HOME else mount
+            shown = mount[1:] if mount[1:2] in HOME_CHARACTERS else mount
             found.append(
                 f"the mount at {quoted(shown)} may make the folder {quoted(name)}, and vLLM loads it instead of that "
                 "model"

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from policy.intake.deployment import PLATFORMS
 from policy.intake.model.configuration import Configuration, architectures_stated
-from policy.intake.model.expert_count import is_positive, of_blocks
+from policy.intake.model.expert_count import blocks_have_experts, is_positive
 from policy.intake.model.formula import Incomputable, compute
 from policy.masking import masked
 from policy.messages import QUOTED
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policy.intake.model.tables import Model, Tables
 
 FILE_PREFIX: Final = "file "
-MAX_TRIED: Final = 64
+MAX_ARCHITECTURES: Final = 64
 """The most architectures of a document that are tried; no model has more than a few."""
 MAX_SHOWN: Final = 8
 """The maximum number of architectures in a message."""
@@ -70,7 +70,7 @@ def select_class(
     key = (architectures[0], query)
     known = tables.resolutions.get(key)
     if known is None:
-        known = _ClassSelection(tables, configuration, tuple(architectures[:MAX_TRIED]), query).select()
+        known = _ClassSelection(tables, configuration, tuple(architectures[:MAX_ARCHITECTURES]), query).select()
         if _first_decides(tables, architectures[0], query):
             tables.resolutions[key] = known
     result: ResolvedModel = known
@@ -111,7 +111,7 @@ def experts(configuration: Configuration) -> tuple[bool, str | None]:
             if count:
                 return bool(is_positive(count)), name
             break
-    return (True, "block_configs") if of_blocks(text.get("block_configs")) else (False, found)
+    return (True, "block_configs") if blocks_have_experts(text.get("block_configs")) else (False, found)
 
 
 def is_hybrid(model: Model, configuration: Configuration) -> bool:

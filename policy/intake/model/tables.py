@@ -120,7 +120,7 @@ SET_CONSTANTS: Final = frozenset(
         "xpress_architectures",
     }
 )
-BY_PLATFORM: Final = "breakable_cudagraph_architectures"
+PLATFORM_CONSTANT: Final = "breakable_cudagraph_architectures"
 
 
 class Model(Struct, frozen=True):
@@ -352,7 +352,7 @@ def _table_at(folder: Path, name: str, package: str, release: str) -> dict[str, 
 
 
 def _constant(name: str, found: Any) -> Any:
-    if name == BY_PLATFORM:
+    if name == PLATFORM_CONSTANT:
         return {platform: frozenset(names) for platform, names in found.items()}
     return frozenset(found) if name in SET_CONSTANTS else found
 

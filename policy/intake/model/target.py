@@ -24,7 +24,7 @@ from policy.intake.model.registry import (
     select_class,
     use_mla,
 )
-from policy.intake.model.unusual_fields import before_overrides, unusual_fields
+from policy.intake.model.unusual_fields import prepare_overrides, unusual_fields
 from policy.intake.provenance import DEFAULT
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from policy.intake.model.tables import Tables
     from policy.intake.provenance import Provenance
 
-ROPE: Final = frozenset({"rope_scaling", "rope_parameters"})
+ROPE_FIELDS: Final = frozenset({"rope_scaling", "rope_parameters"})
 """The fields of a `config.json` that stretch the rotary embedding; the second is the newer name."""
 
 
-ADOPTING: Final = frozenset({"KimiK25Config", "KimiK3Config"})
+ADOPTING_CLASSES: Final = frozenset({"KimiK25Config", "KimiK3Config"})
 """The configuration classes of vLLM that adopt the quantization of their language model."""
-BIDIRECTIONAL: Final = frozenset(
+BIDIRECTIONAL_ARCHITECTURES: Final = frozenset(
     {
         "LlamaBidirectionalForSequenceClassification",
         "LlamaBidirectionalModel",
@@ -51,8 +51,8 @@ BIDIRECTIONAL: Final = frozenset(
     }
 )
 """The architectures for which vLLM sets ``is_causal`` to false, whatever is stated (``MODELS_CONFIG_MAP``)."""
-ASKED: Final = {"Gemma3TextModel": ("use_bidirectional_attention", True)}
-"""As ``BIDIRECTIONAL``, if a field has this value."""
+BIDIRECTIONAL_FIELDS: Final = {"Gemma3TextModel": ("use_bidirectional_attention", True)}
+"""As ``BIDIRECTIONAL_ARCHITECTURES``, if a field has this value."""
 
 
 class Target(Struct, frozen=True):
@@ -121,7 +121,7 @@ def read_target(
         config = {**config, FIELD: quantization}
     overrides = options.values.get("hf_overrides")
     config, has_causal_class = with_causal_class(config_name, config, overrides, tables.release)
-    config, overrides = before_overrides(config, overrides, tables)
+    config, overrides = prepare_overrides(config, overrides, tables)
     configuration = Configuration(with_overrides(config, overrides), tables)
     below = f"{config_name}/"
     own = frozenset([file.removeprefix(below) for file in files if file.startswith(below)] if files else ())
@@ -164,7 +164,9 @@ def with_pooling_module(target: Target, files: Mapping[str, str], options: Parse
 
 def _query(options: ParsedOptions, pooling: Pooling, platform: str) -> ModelQuery:
     get = options.values.get
-    return ModelQuery(get("runner", "auto"), get("convert", "auto"), get("model_impl", "auto"), pooling.pools, platform)
+    return ModelQuery(
+        get("runner", "auto"), get("convert", "auto"), get("model_impl", "auto"), pooling.has_module, platform
+    )
 
 
 def derive_model(
@@ -206,9 +208,9 @@ def _attention(target: Target, options: ParsedOptions, by_class: str) -> tuple[s
     """``ModelConfig.attn_type``, the same in every release, and its origin."""
     configuration, model = target.configuration, target.resolved.model
     if target.is_pooling:
-        if model.seq_pooling_type == "CLS" or model.architecture in BIDIRECTIONAL:
+        if model.seq_pooling_type == "CLS" or model.architecture in BIDIRECTIONAL_ARCHITECTURES:
             return "encoder_only", by_class
-        stated, expected = ASKED.get(model.architecture, ("is_causal", False))
+        stated, expected = BIDIRECTIONAL_FIELDS.get(model.architecture, ("is_causal", False))
         bidirectional = configuration.get(stated) is expected
         return ("encoder_only", origin_of(target, options, stated)) if bidirectional else (model.attn_type, by_class)
     if target.is_hybrid:
@@ -225,7 +227,7 @@ def overrides_rope(overrides: object) -> bool:
     if not isinstance(overrides, dict):
         return False
     text = overrides.get("text_config")
-    return any(isinstance(part, dict) and not ROPE.isdisjoint(part) for part in (overrides, text))
+    return any(isinstance(part, dict) and not ROPE_FIELDS.isdisjoint(part) for part in (overrides, text))
 
 
 def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
@@ -258,7 +260,7 @@ def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) 
         if configuration.get(name) is not None:
             return True, origin_of(target, options, name)
     text = configuration.text()
-    counts = series >= (0, 33) or configuration.kind.class_name in ADOPTING
+    counts = series >= (0, 33) or configuration.kind.class_name in ADOPTING_CLASSES
     within = counts and text is not configuration and text.get("quantization_config") is not None
     return within, origin_of(target, options, "quantization_config")
 

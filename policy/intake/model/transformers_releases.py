@@ -27,8 +27,9 @@ def transformers_warnings(release: str, stated: str) -> list[str]:
     if not stated:
         return []
     found = []
-    if stated not in allowed(release):
-        found.append(f"vLLM {release} is not installed with Transformers {stated}; it requires {allowed(release)}")
+    required = required_releases(release)
+    if stated not in required:
+        found.append(f"vLLM {release} is not installed with Transformers {stated}; it requires {required}")
     known = tables_of_transformers(release, stated)
     if known != stated:
         found.append(f"Transformers {stated} is not known here; the model is read as by Transformers {known}")
@@ -38,7 +39,7 @@ def transformers_warnings(release: str, stated: str) -> list[str]:
 def other_transformers(release: str, models: Iterable[Mapping[str, Any]]) -> list[str]:
     """The allowed releases to try, oldest first: one for each change in what is known about one of the models."""
     assumed = tables_of_transformers(release)
-    legal = [version for version in transformers_releases() if version in allowed(release)]
+    legal = [version for version in transformers_releases() if version in required_releases(release)]
     older = [version for version in legal if Version(version) < Version(assumed)]
     newer = [version for version in legal if Version(version) > Version(assumed)]
     found: set[str] = set()
@@ -52,7 +53,7 @@ def other_transformers(release: str, models: Iterable[Mapping[str, Any]]) -> lis
 
 
 @cache
-def allowed(release: str) -> SpecifierSet:
+def required_releases(release: str) -> SpecifierSet:
     """The Transformers releases that a vLLM release requires."""
     return SpecifierSet(provenance()["vllm"][release]["requires_transformers"])
 

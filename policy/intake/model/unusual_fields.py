@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.model.configuration import BASE_CLASS, MAX_NESTED, TEXT_FIELDS, Configuration
-from policy.intake.model.expert_count import is_plain, is_positive, of_blocks
+from policy.intake.model.expert_count import blocks_have_experts, is_plain, is_positive
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def _is_names(value: Any) -> bool:
 
 
 def _is_blocks(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_object, value)) and of_blocks(value) is not None
+    return isinstance(value, list) and all(map(_is_object, value)) and blocks_have_experts(value) is not None
 
 
-USUAL: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+USUAL_TYPES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "architectures": (_is_names, "a list of names"),
     "block_configs": (_is_blocks, "a list of blocks with numbers of experts"),
     "canvas_length": (_is_integer, "an integer"),
@@ -58,7 +58,7 @@ ALIASES: Final = "attribute_map"
 """The field by which a configuration gives other names to the fields of its class."""
 
 
-def before_overrides(
+def prepare_overrides(
     config: Mapping[str, Any], overrides: Any, tables: Tables
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """A `config.json` and its overrides, ready to be merged: vLLM renames fields of the file, and then overrides them.
@@ -126,9 +126,9 @@ def _of_part(part: Configuration) -> list[str]:
     """The fields of one configuration, without the experts'."""
     stated = part.stated
     found = [
-        f"its `{name}` is not {USUAL[name][1]}"
-        for name in USUAL.keys() & stated.keys()
-        if stated[name] is not None and not USUAL[name][0](stated[name])
+        f"its `{name}` is not {USUAL_TYPES[name][1]}"
+        for name in USUAL_TYPES.keys() & stated.keys()
+        if stated[name] is not None and not USUAL_TYPES[name][0](stated[name])
     ]
     found.sort()
     if ALIASES in stated:
