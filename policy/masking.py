@@ -79,8 +79,23 @@ NAME_FIELD: Final = re.compile(r"""\b(?:name|key)["'\\]{0,8}\s{0,8}[:=]\s{0,8}["
 """Matches the name of a variable in a field, as in `{"name": "HF_TOKEN"}`."""
 VALUE_FIELD: Final = re.compile(r"""\bvalue["'\\]{0,8}\s{0,8}[:=]""", re.IGNORECASE)
 """Matches what precedes the variable's value, which may stand before its name."""
-ESCAPE: Final = re.compile(r"(?:%(?:25){0,8}+|\\{1,8}+(?:u00|x))([2-7][0-9A-Fa-f])")
-"""Matches an escaped character of a URL, even if escaped several times, or of a text: `%3F`, `%253D`, `\\u0077`."""
+HEX: Final = "[0-9A-Fa-f]"
+BYTE: Final = r"(?:%(?:25){0,8}+|\\{1,8}+x)"
+NEXT: Final = rf"{BYTE}[89ABab]{HEX}"
+ESCAPE: Final = re.compile(
+    rf"(?:{BYTE}|\\{{1,8}}+u00)([2-7]{HEX})"
+    rf"|({BYTE}(?:[CDcd]{HEX}|[Ee]{HEX}{NEXT}|[Ff][0-7]{NEXT}{NEXT}){NEXT})"
+    rf"|\\{{1,8}}+u([Dd][89ABab]{HEX}{{2}})\\{{1,8}}+u([Dd][C-Fc-f]{HEX}{{2}})"
+    rf"|\\{{1,8}}+(?:u(?!00[01])({HEX}{{4}})|U(00(?:0[1-9A-Fa-f]|10){HEX}{{4}}))|{BYTE}([89A-Fa-f]{HEX})"
+)
+"""Matches an escaped character of a URL, even if escaped several times, or of a text: `%3F`, `%253D`, `\\u0077`.
+
+Those outside ASCII are escaped as bytes of UTF-8, as units of UTF-16, or by their numbers: `%C3%BC`, `\\ud83d\\ude00`,
+`\\xfc`.
+"""
+ESCAPED_BYTE: Final = re.compile(rf"[%x](?:25){{0,8}}+([89A-Fa-f]{HEX})")
+BYTES, LOW_UNIT = 2, 4
+"""The groups of `ESCAPE` with the bytes of a character, and with the second unit of one."""
 EXPANSION: Final = re.compile(r"\$\{[#!]?(\w++)(?:\[[^\]]{0,64}\])?+[^\w}\[]")
 """Matches the beginning of a shell's expansion with an operator: `${NAME:-`, `${NAME/`; its word may be the value."""
 SUBSTITUTION: Final = re.compile(r"[$<>]\((?!\([\w\s+*/%${}=!,-]*+\)\))|`")
@@ -366,10 +381,22 @@ def unescaped(text: str) -> tuple[str, str, Sequence[int]]:
     at: list[int] = []
     last = 0
     for found in ESCAPE.finditer(plain):
-        parts += (plain[last : found.start()], chr(int(found[1], 16)))
+        parts += (plain[last : found.start()], chr(int(found[1], 16)) if found.lastindex == 1 else _character(found))
         at += range(last, found.start() + 1)
         last = found.end()
     return text, "".join([*parts, plain[last:]]), [*at, *range(last, len(plain) + 1)]
+
+
+def _character(escape: re.Match[str]) -> str:
+    """The escaped character, which is not ASCII, or its form in ASCII."""
+    group = escape.lastindex or 0
+    if group == BYTES:
+        plain = bytes.fromhex("".join(ESCAPED_BYTE.findall(escape[group]))).decode(errors="replace")[0]
+    elif group == LOW_UNIT:
+        plain = bytes.fromhex(escape[group - 1] + escape[group]).decode("utf-16-be")
+    else:
+        plain = chr(int(escape[group], 16))
+    return as_ascii(plain)
 
 
 def _without_words(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import pytest
+import yaml
 from deployments import TODAY
 from representatives import slow_except
 from tables import table
@@ -1022,6 +1023,35 @@ def test_no_secret_is_shown_in_another_encoding(policy: Policy, stated: str, rep
     for each in (document, address):
         shown = "".join(answers(policy, each, explain=True))
         assert [part for part in (ENCODED[:4], "ZqJ", repeated[:6], repeated[-6:]) if part in shown] == []
+
+
+NOT_ASCII: Final = (
+    "\u00fcZqJbhpkJGxr",
+    "ZqJbhp\u00fckJGxr",
+    "\u5bc6\u7801ZqJbhpkJGxr",
+    "\U0001f600ZqJbhpkJGxr",
+)
+"""Secrets with characters outside ASCII among the first ones."""
+ESCAPES: Final[dict[str, Callable[[str], str]]] = {
+    "JSON": lambda text: json.dumps(text)[1:-1],
+    "JSON in JSON": lambda text: json.dumps(json.dumps(text)[1:-1])[1:-1],
+    "an address": quote,
+    "an address in an address": lambda text: quote(quote(text)),
+    "YAML": lambda text: yaml.safe_dump(text).strip().strip('"'),
+    "bytes": lambda text: "".join(f"\\x{byte:02x}" for byte in text.encode()),
+}
+"""What programs write for such characters."""
+
+
+@pytest.mark.parametrize("text", NOT_ASCII)
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+def test_no_secret_is_shown_with_characters_outside_ascii_in_another_form(
+    policy: Policy, text: str, escape: Callable[[str], str]
+) -> None:
+    for stated, repeated in ((text, escape(text)), (escape(text), text)):
+        for env in ({"API_KEY": stated}, {"X": json.dumps({"token": stated})}, {"X": f"token={stated}"}):
+            document = deployment(["serve", NAME, "--worker-cls", repeated], env=env)
+            assert "loads `\u2026` from" in "".join(answers(policy, document, explain=False)), env
 
 
 V: Final = "ZqJbhpkJGxr"
