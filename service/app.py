@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 FAILED: Final = 1
-"""The exit code of a worker process that cannot start; for uvicorn's own code the service would end."""
+"""The exit code of a worker process that cannot start; with uvicorn's own code, the whole service would end."""
 MIN_STOP_TIME: Final = 0.1
 """The minimum time for the log and the traces to end, in seconds."""
 RETRY: Final = 0.01
@@ -76,7 +76,7 @@ ATTEMPTS: Final = 500
 SWITCH_INTERVAL: Final = 0.001
 """The interpreter's switch interval in seconds, short because a thread builds rules beside the event loop."""
 YOUNG_OBJECTS: Final = 20_000
-"""Objects made and not freed since the last garbage collection before the next one."""
+"""How many objects may be made and not freed since the last garbage collection until the next one."""
 ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
@@ -267,7 +267,7 @@ def served_app(settings: Settings, app: Application) -> ASGIApp:
 
     Existing objects are excluded from garbage collection: nothing is answered during one, and a full one took 55 ms.
     Few objects of a request are in cycles, so the young ones are collected more rarely than by default: this saves 4 of
-    100 µs of processor time for a request where all differ.
+    100 µs of processor time for a request if all requests differ.
     """
     gc.collect()
     gc.freeze()

@@ -15,14 +15,14 @@ from zlib import crc32
 HEADER: Final = struct.Struct("<QQL")
 """The number, the length and the checksum of the message that follows. No message has the number 0."""
 SPARE: Final = 1 << 16
-"""Bytes that are allocated beyond a message, so that the same with a fault needs no more memory."""
+"""Bytes that are allocated beyond a message, so that the same message with a fault needs no more memory."""
 
 
 class Shared:
     """The messages of a service: its rules, and the state of its run folder."""
 
     def __init__(self) -> None:
-        """Messages that are not sent yet.
+        """Allocate the memory; no message is sent yet.
 
         Raises:
             OSError: there is no memory.

@@ -38,7 +38,7 @@ class ClusterFailed(PolicyError):
 
 
 class ClusterApi:
-    """The API at an address, or that of the cluster in which this runs."""
+    """The API at an address, or the API of the cluster in which this runs."""
 
     def __init__(self, address: str | None, token_file: Path | None, ca_file: Path | None) -> None:
         """Raises ``ClusterFailed`` if there is no address, or a file cannot be read."""
@@ -99,7 +99,7 @@ class ClusterApi:
                 raise
 
     def send(self, method: str, path: str, document: Any = None, kind: str = "application/json") -> Any:
-        """The answer to a request.
+        """Send a request, and return the answer.
 
         Raises:
             ClusterFailed: the server refuses it or does not answer.

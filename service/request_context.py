@@ -39,7 +39,7 @@ class RequestConnection(Protocol):
         """Whether the started response has no announced length."""
 
     def respond(self, send: Send, head: bytes, body: bytes) -> bool:
-        """Send a response with status 200 in one step; return whether it was sent, or has to be sent as messages."""
+        """Send a response with status 200 in one step, if possible; otherwise return false and send nothing."""
 
     def abort(self) -> None:
         """Close the connection in the middle of a response."""

@@ -56,7 +56,7 @@ KEEP_ALIVE: Final = 75
 uvicorn's default of 5 equals httpx's, so that a request sometimes meets a closed connection.
 """
 SPARE_FILES: Final = 256
-"""Open files of a process beside its connections."""
+"""Open files of a process besides its connections."""
 HEALTHCHECK_TIMEOUT: Final = 15
 """Seconds without a healthcheck response after which a worker is replaced; several start slowly on a busy machine.
 

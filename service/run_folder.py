@@ -34,7 +34,7 @@ LOCK: Final = "lock"
 INTERVAL: Final = 1.0
 """Seconds between two checks whether something was deleted."""
 MAX_COPIES: Final = 4 << 20
-"""Bytes of files that outlive their processes, of which the first process has copies."""
+"""The maximum bytes of the first process's copies of files that outlive their processes."""
 
 
 class RunFolderState(Struct, frozen=True):
@@ -156,7 +156,7 @@ def remove(path: Path) -> None:
 
 
 class RunFolder:
-    """The folder as the first process has it, which creates again what was deleted."""
+    """The folder in the first process, which creates again what was deleted."""
 
     def __init__(self, path: Path, is_ended: Callable[[str], bool | None]) -> None:
         """``is_ended`` says by a file's name whether its process has ended; ``None`` if it need not outlive it.
@@ -204,7 +204,7 @@ class RunFolder:
         states.send(msgspec.json.encode(self._state))
 
     def _create_missing(self) -> list[str]:
-        """The names of what was missing and is there again.
+        """Create again what is missing; return the names.
 
         Raises:
             OSError: something cannot be created.

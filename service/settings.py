@@ -56,14 +56,14 @@ def invalid_settings(error: ValidationError) -> list[str]:
 
 
 def service_link_remedy(name: str, value: object) -> str:
-    """What to do about the value of a setting, which Kubernetes set for a Service; empty for another value."""
+    """What to do about a setting's value that Kubernetes set for a Service; empty for any other value."""
     return SERVICE_LINK_REMEDY if SERVICE_PORT.fullmatch(f"{name.upper()}={value}") else ""
 
 
 OWN_PATHS: Final = frozenset(
     {"v1", "livez", "readyz", "metrics", "openapi.json", "docs", "assets", "rules", "edit", "fleet"}
 )
-"""How the paths of the service begin."""
+"""The first segments of the service's own paths."""
 
 
 class Settings(BaseSettings):

@@ -36,16 +36,16 @@ RENAMED: Final[Mapping[str, str]] = {
     "RULES_GIT_SIGNERS": "RULES_GIT_ALLOWED_SIGNERS",
     "STOP_TIME": "SHUTDOWN_TIMEOUT",
 }
-"""Former names of settings, by which the new name is suggested.
+"""The new name for each former name of a setting, to be suggested.
 
-Their spelling can be closer to another setting: that of ``ADMISSION_OPEN`` is closest to ``ADMISSION_DENY``.
+A former name can be spelt more like another setting: ``ADMISSION_OPEN`` is closest to ``ADMISSION_DENY``.
 """
 SERVICE_LINK: Final = re.compile(
     r"([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
-"""Variables that Kubernetes sets for a Service whose name is or begins with ``runner-policy``, as ``SERVICE_PORT`` is.
+"""Variables that Kubernetes sets for a Service whose name is or begins with ``runner-policy``.
 
-The value of that one distinguishes it from a misspelt setting.
+``SERVICE_PORT`` matches one more, which only its value distinguishes from a misspelt setting.
 """
 
 

@@ -63,7 +63,7 @@ def annotations_on(nodes: Sequence[Any]) -> EngineAnnotations:
 
 
 def name_annotations(error: RequestInvalid) -> RequestInvalid:
-    """The same faults, each with the name of its annotation."""
+    """The error with the same faults, each of which names its annotation."""
     names = ((FIELD_ANNOTATIONS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
     return RequestInvalid(
         [replace(fault, message=f"the annotation `{name}`: {fault.message}") for name, fault in names],
@@ -79,7 +79,7 @@ def annotation_of(nodes: Sequence[Any], name: str) -> str | None:
 
 
 def metadata_of(value: Any) -> dict[str, Any]:
-    """An object's metadata; empty if it is not an object."""
+    """An object's metadata; empty if the value is not an object."""
     metadata = value.get("metadata") if isinstance(value, dict) else None
     return metadata if isinstance(metadata, dict) else {}
 

@@ -47,7 +47,7 @@ WITH_ENV: Final = frozenset(
         *(("orchestration.aibrix.ai", "StormService"), ("orchestration.aibrix.ai", "RoleSet")),
     }
 )
-"""The kinds whose engines are Kubernetes containers with an ``env`` of their own, which nothing is merged into."""
+"""The kinds whose engines are Kubernetes containers with their own ``env``, into which nothing is merged."""
 IMMUTABLE_ENV: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
 """The kinds whose variables are immutable after creation; the API server would refuse a patched update."""
 EPHEMERAL: Final = "ephemeralcontainers"
@@ -115,7 +115,7 @@ def engines_to_decide(
 
 
 def _hiding(engine: EngineUnderReview, gone: Iterable[str]) -> EngineUnderReview:
-    """The engine with secrets that only the object before a change states, so that its answer shows none of them."""
+    """The engine, whose answer will not show ``gone``, secrets that only the object before the update states."""
     request = engine.request
     if isinstance(request, RequestInvalid):
         request.hide(SecretValues(gone))

@@ -88,7 +88,7 @@ def _with_variable(decision: Decision) -> str:
 
 
 def shorten(ranked: Sequence[tuple[int, str]]) -> list[str]:
-    """The most important warnings without duplicates, as many as every client shows."""
+    """The most important warnings without duplicates, at most as many as every client shows."""
     lines = list(dict.fromkeys(line for _, line in sorted(ranked, key=lambda each: each[0])))
     if len(lines) <= MAX_WARNINGS:
         return lines
@@ -151,7 +151,7 @@ def _line(path: str, text: str) -> str:
 
 
 def _prefix(path: str) -> str:
-    """The path as a prefix of a message; a long one is shorten in the middle."""
+    """The path as a prefix of a message; a long one is shortened in the middle."""
     text = _clean(path, MAX_MESSAGE)
     return (
         f"{text if len(text) <= MAX_PATH else f'{text[: MAX_PATH // 2 - 1]}…{text[-MAX_PATH // 2 :]}'}: "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STATIC: Final = "/docs/static"
 DOCUMENT: Final = "/openapi.json"
 UNFRAMED: Final = {"content-security-policy": "frame-ancestors 'none'", "x-frame-options": "DENY"}
-"""Headers that forbid frames: another site could trick a user into sending requests from one."""
+"""Headers that forbid frames: another site could trick a user into sending requests from a frame."""
 
 
 class WholeFiles(StaticFiles):

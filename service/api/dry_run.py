@@ -32,7 +32,7 @@ OVERHEAD: Final = 1 << 20
 READ_SIZE: Final = 1 << 20
 """Bytes read from the process at once."""
 WAITED: Final = 4
-"""How many times the processor time that candidate rules may take their result is waited for, on a busy machine."""
+"""How long to wait for a result, as a multiple of the processor time for candidate rules: a machine may be busy."""
 MAX_WAITING: Final = 16
 """Dry runs with candidate rules that one caller may have waiting."""
 

@@ -192,16 +192,15 @@ class Endpoint:
         context: RequestContext,
         receive: Receive | None,
     ) -> AsyncIterator[tuple[JobResult, BinaryIO | None]]:
-        """The result of a worker process, its decisions counted, logged and charged; and the file with a large answer.
+        """Run a job in a worker process; yield its result, and the file of a large answer.
 
-        The file is open, and has no name any more, so that nobody can delete or replace it.
-
-        With ``receive``, the job is cancelled when the client disconnects.
+        The decisions of the job are counted, logged and charged first. The file is open, and has no name any more, so
+        that nobody can delete or replace it. With ``receive``, the job is cancelled when the client disconnects.
 
         Raises:
             Refused: it takes too long, or too many such requests are in progress.
             Disconnected: the client disconnected.
-            LogUnavailable: a decision could not be recorded, and must be.
+            LogUnavailable: a decision must be recorded, and could not be.
         """
         service = self.service
         output = service.pool.output()

@@ -22,7 +22,7 @@ class ImpactEndpoint(Endpoint):
     """``POST /v1/impact``."""
 
     scope = DRY_RUN
-    """Its answers are decisions that are not recorded, as those of a dry run."""
+    """Its answers are decisions that are not recorded, like those of a dry run."""
 
     async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Compare the deployments; the body may be as large as a batch."""

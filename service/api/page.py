@@ -1,8 +1,8 @@
 """The page for browsers: ``/``, ``/rules`` and the other views, and the files that they load.
 
 Owns the endpoints and their headers. The files are built from ``service/page`` and held in memory, also compressed;
-they contain nothing of the loaded rules or of a caller, so they need no token. What the page shows, it asks the other
-endpoints for. Not here: the other forms of ``/`` (``landing``).
+they contain nothing of the loaded rules or of a caller, so they need no token. The page gets what it shows from the
+other endpoints. Not here: the other forms of ``/`` (``landing``).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PageFile(Struct, frozen=True):
     headers: dict[str, str]
 
     def response(self, headers: dict[bytes, bytes]) -> Response:
-        """The answer to a request: compressed if it accepts gzip, and without the file if it has it already."""
+        """The answer to a request: compressed if the client accepts gzip, or 304 if it already has the file."""
         tags = {tag.strip().removeprefix(b"W/") for tag in headers.get(b"if-none-match", b"").split(b",")}
         if not tags.isdisjoint({self.headers["etag"].encode(), b"*"}):
             return Response(status_code=304, headers=self.headers)

@@ -1,6 +1,6 @@
 """``POST /v1/requests/check``, one or many: whether the runner of a deployment takes a request.
 
-A worker process checks; a stream is checked line by line, each a job of its own.
+A worker process checks; a stream is checked line by line, with a job for each line.
 """
 
 from __future__ import annotations

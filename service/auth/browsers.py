@@ -97,7 +97,7 @@ class BrowserGuard:
         )
 
     def _check_origin(self, scope: Scope, host: bytes | None, headers: dict[bytes, bytes]) -> None:
-        """As Go's `http.CrossOriginProtection`: `Sec-Fetch-Site`, which no page can set, else `Origin` against `Host`.
+        """Like Go's `http.CrossOriginProtection`: check `Sec-Fetch-Site`, which no page can set, or else `Origin`.
 
         A preflight gets the answer of any other OPTIONS, without CORS headers, after which the browser sends no
         request. A link to the service may be followed, in a window: the linking page cannot read what it opens.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def documents(part: LogPart) -> Iterator[Found]:
-    """The requests of the log, the oldest first, each by its decision.
+    """The requests of the log, the oldest first, each named by the id of its decision.
 
     The command fails if there is no log, or a time is not legal.
     """

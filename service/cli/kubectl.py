@@ -1,6 +1,7 @@
 """The plug-in of kubectl: the same program by the name ``kubectl-runner_policy``, which can read a cluster's objects.
 
-Owns the options that ask for that, and what `kubectl get` is asked for. Without them it is ``runner-policy``.
+Owns the options that ask for objects, and the arguments of `kubectl get`. Without these options, the plug-in is the
+same as ``runner-policy``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from policy.intake.manifests.registry import ADAPTERS
 from policy.messages import quoted
 
 COMMANDS: Final = ("impact", "pins", "lint", "decide")
-"""The commands that take a fleet; for others kubectl's options are theirs."""
+"""The commands that take a fleet; other commands get all options themselves."""
 ASKING: Final = {"-A": 0, "--all-namespaces": 0, "-n": 1, "--namespace": 1, "-l": 1, "--selector": 1, "--kinds": 1}
 """The options that ask for objects, each with its number of values."""
 BESIDE: Final = {"--context": 1, "--kubeconfig": 1, "--cluster": 1, "--user": 1, "--as": 1}
-"""Further options of kubectl."""
+"""Further options of kubectl, which say which cluster it is."""
 KINDS: Final = "--kinds"
 KUBECTL: Final = "kubectl"
 NOT_LISTED: Final = frozenset({("", "PodTemplate")})
@@ -91,7 +92,7 @@ def objects(options: list[str]) -> tuple[list[dict[str, Any]], bool]:
 
 
 def listed_kinds(table: str) -> list[str]:
-    """The kinds that are read, of a table of `kubectl api-resources`, as `kubectl get` takes them."""
+    """The kinds in a table of `kubectl api-resources` that are read, as `kubectl get` takes them."""
     found = []
     for line in table.splitlines():
         words = line.split()

@@ -34,7 +34,7 @@ app = command_app()
 REPORTS: Final = f"/apis/{API_VERSION}"
 RUNS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 MAX_KEPT: Final = 10_000
-"""The most different deployments whose results are kept."""
+"""The maximum number of different deployments whose results are cached."""
 NOT_FOUND: Final = 404
 INSTALL: Final = "the cluster has no kind `Report` of openreports.io; install OpenReports, or print without `--write`"
 
@@ -162,7 +162,7 @@ def _apply(api: ClusterApi, report: dict[str, Any]) -> None:
 
 
 def _delete_others(api: ClusterApi, namespaces: Sequence[str], written: set[tuple[str, str]]) -> list[str]:
-    """Delete the earlier reports of pods that no longer run vLLM; gives what could not be deleted."""
+    """Delete the earlier reports of pods that no longer run vLLM; return the errors of those that remain."""
     from service.kubernetes import ClusterFailed  # noqa: PLC0415  # as above
 
     failed = []

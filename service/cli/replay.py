@@ -165,7 +165,7 @@ def _past(recorded: Recorded) -> Past | RequestInvalid:
 
 
 def _of_log(store: Store, selected: LogFilter, policy: Policy, size: FleetSize | None) -> Iterator[Recorded]:
-    """The records of the log, the oldest first; one part of them is in memory at once. ``size`` counts them before."""
+    """The records of the log, the oldest first; one part of them is in memory at once. ``size`` counts them first."""
     from service.log.query import count, stream  # noqa: PLC0415  # other commands need no database
 
     if size is not None:
@@ -190,7 +190,7 @@ _exported: Final = msgspec.json.Decoder(_Exported).decode
 
 
 def _of_files(names: list[str], policy: Policy, size: FleetSize | None) -> Iterator[Recorded]:
-    """The records of exports, a line at a time; ``size`` counts them before, unless one is standard input."""
+    """The records of exports, a line at a time; ``size`` counts them first, unless one is standard input."""
     if size is not None:
         size.start(names)
     for name in names:
@@ -208,7 +208,7 @@ def _of_files(names: list[str], policy: Policy, size: FleetSize | None) -> Itera
 
 
 def _of_rows(name: str, shown: str, policy: Policy) -> Iterator[Recorded]:
-    """The records of an export as Parquet; one more says that the rest cannot be read."""
+    """The records of an export as Parquet; if the rest cannot be read, one more record says so."""
     number = 0
 
     def chosen(names: Sequence[str]) -> Sequence[str]:
@@ -260,7 +260,7 @@ def _unreadable(place: str, why: str) -> Recorded:
 
 
 def _end(found: Replay, interrupt: Interrupt, threshold: ChangeKind | None) -> None:
-    """Say on standard error what the report does not, and exit."""
+    """Print what the report does not say on standard error, and exit."""
     counts = found.counts
     if not counts.decisions:
         err.print("no decision found", markup=False)

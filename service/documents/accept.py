@@ -13,7 +13,7 @@ HTML: Final = b"text/html"
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain"
 HEADERS: Final = "runner_policy.headers"
-"""The key of an ASGI scope whose value is ``headers_of`` it, for all who read its headers."""
+"""The key of an ASGI scope whose value is ``headers_of`` that scope, so that its headers are read only once."""
 COMMON: Final = frozenset({b"", b"*/*", b"application/json"})
 """Values of ``Accept`` that mean JSON, and need no parsing."""
 
@@ -26,8 +26,8 @@ def accept_of(scope: Scope) -> bytes:
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
     """The headers of a request by name: of several the last, but all ``Accept`` headers, and no ``Authorization``.
 
-    Proxies differ in which of several ``Authorization`` headers they take, so that none of them counts.
-    They are read once for each request, which saves 1 of 50 µs of processor time for a repeated request.
+    Proxies differ in which of several ``Authorization`` headers they take, so none of several counts. The headers are
+    read once for each request, which saves 1 of 50 µs of processor time for a repeated request.
     """
     known: dict[bytes, bytes] | None = scope.get(HEADERS)
     if known is not None:

@@ -1,7 +1,7 @@
 """The worker processes of a serving process: each runs one request that may take long, and can be killed.
 
-Owns the assignment of workers, their timeout, and the models from the hub that a job includes. Processes are kept, and
-one more than are busy is started. Not here: the code that runs in them (``process``, ``worker``).
+Owns the assignment of workers, their timeout, and the models from the hub that a job includes. Processes are reused,
+and a spare one is started beside the busy ones. Not here: the code that runs in them (``process``, ``worker``).
 """
 
 from __future__ import annotations
@@ -160,10 +160,10 @@ class Pool:
         self._numbers = itertools.count()
         self._is_closed = False
         self.rules: LoadedRules | None = None
-        """What a process loads that is started before it is needed."""
+        """The rules that a process loads if it is started before it is needed."""
 
     def keep_spare(self, least: int = 1) -> None:
-        """Start a process for the next job, if fewer than ``least`` or than one more than are busy are started."""
+        """Start a process for the next job, unless ``least`` processes and one more than the busy ones are started."""
         idle = [worker for worker in self._free if not worker.is_begun]
         started = len(self._busy) + len(self._free) - len(idle)
         if idle and not self._is_closed and started < max(least, len(self._busy) + 1):

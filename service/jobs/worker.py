@@ -110,7 +110,7 @@ class FoundModels:
             return None
         found = self.job.found.get(name)
         if found is None and len(self.looked_for) < MAX_FETCHES:
-            self.looked_for[str(name)] = None  # which may be a `HiddenName`
+            self.looked_for[str(name)] = None  # the name may be a `HiddenName`
         return found
 
     def refusal(self, error: ModelConfigNeeded) -> RequestInvalid:
@@ -326,8 +326,8 @@ class JobWorker:
     ) -> Decision:
         """The decision on one deployment; with ``is_strict`` an unknown argument or variable prevents it.
 
-        So does a launch error if another vLLM may run, and a variable that it needs and that the container cannot set.
-        Its models are added to ``models``.
+        So does a launch error if another vLLM may run, and a variable that must be set and that the container cannot
+        set. The engine's models are added to ``models``.
         """
         budget.decide(explained=request.explain)
         try:

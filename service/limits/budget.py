@@ -10,9 +10,9 @@ from typing import Final
 from service.problems import Refused
 
 EXPLAINED: Final = 64
-"""The decisions that an explained one counts as: it decides again for each assumption and remedy (6 to 250)."""
+"""How many decisions an explained one counts as: it decides again for each assumption and remedy (6 to 250 times)."""
 VALUES: Final = 200
-"""The values of a checked request that count as one decision for each engine: they take about a microsecond each."""
+"""How many values of a checked request count as a decision for each engine: a value takes about a microsecond."""
 
 
 class WorkBudget:
@@ -42,7 +42,9 @@ class WorkBudget:
         self._spend(1 + values // VALUES, f"{VALUES} values of a checked `request` count as one for each engine")
 
     def compare(self, releases: int, remedied: int) -> None:
-        """Count a deployment that this many releases decide, before they do, and for how many it may have remedies.
+        """Count the decisions of ``releases`` releases on a deployment, before they are made.
+
+        ``remedied`` is the number of releases for which it may have remedies.
 
         Raises:
             Refused: the request has reached its limit.

@@ -1,6 +1,6 @@
 """A limited number of slots for long work, of which no caller gets all.
 
-Callers are distinguished by the name of their token or by their address, of IPv6 by its /64 network.
+Callers are distinguished by the name of their token or by their address; an IPv6 address counts as its /64 network.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 HALF_LIFE: Final = 60.0
-"""Seconds after which the time for which a caller had slots counts half."""
+"""Seconds after which the time that a caller had slots for counts half."""
 DELAY_PER_BYTE: Final = 30.0 / (1 << 20)
 """Seconds by which a request comes later in its turn for each byte of its body."""
 MAX_CALLERS: Final = 10_000

@@ -1,7 +1,7 @@
-"""The log process of a serving process, which starts it: ``python -m service.log FD``.
+"""The log process, which a serving process starts: ``python -m service.log FD``.
 
-Owns the socket between the two. It is a separate process so that its work takes no time from the serving one. It
-ends when that one does, in whatever way, after writing what it has received.
+Owns the socket between the two. It is a separate process so that its work takes no time from the serving process. It
+ends when the serving process ends, in whatever way, after writing what it has received.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ ALTERED_STATES: Final = frozenset({"42703", "42804", "42883"})
 ALTERED: Final = (
     "the table `decisions` was changed by hand; restore it, or rename it, and the service makes a new one: {error}"
 )
-"""The message for a table that has not the columns that were made."""
+"""The message for a table whose columns are not those that were created."""
 INVALID_RECORD: Final = (
     "a record was changed by hand{which}; restore it or delete it, or read the others with `since` and `until`: {error}"
 )
@@ -269,7 +269,7 @@ def _read(values: Sequence[Any]) -> Row:
 
 
 def _is_altered(error: Exception) -> bool:
-    """Whether a column does not exist, or has a type that was not made."""
+    """Whether a column does not exist, or has another type than it was created with."""
     original = getattr(error, "orig", None)
     return getattr(original, "sqlstate", None) in ALTERED_STATES or str(original).startswith("no such column")
 

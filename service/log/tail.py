@@ -30,7 +30,7 @@ class LogTail:
     """The newest records of a store, and then new ones."""
 
     def __init__(self, store: Store, number: int) -> None:
-        """Find at most ``number`` records, which are ``newest``, the newest last; iterating over it reads them.
+        """Find at most ``number`` records. Iterating over ``newest`` reads them, the newest last.
 
         Raises:
             StoreFailed: the store cannot be queried.

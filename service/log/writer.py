@@ -43,7 +43,7 @@ class _FilesReplaced(Exception):
 
 
 class Writer:
-    """Writes to a store, which is connected to, created and migrated when needed.
+    """Writes to a store, and connects to it, creates it and migrates it when needed.
 
     ``losses`` has the lost files; any thread may consume them.
     """
@@ -62,9 +62,9 @@ class Writer:
         self._written = 0
         """Records that this process wrote to the current store."""
         self._last: str | None = None
-        """The id of the last one of them."""
+        """The id of the last of these records."""
         self._fault: str | None = None
-        """Why they may be lost; ``None`` if they are not."""
+        """Why these records may be lost; ``None`` if they are not."""
 
     def open(self) -> None:
         """Check that the store can be written.

@@ -24,7 +24,7 @@ def loaded() -> dict[str, Schema]:
 
 
 def _catalogue() -> dict[str, Schema]:
-    """The documents about the loaded rules, other than rules."""
+    """The documents about the loaded rules, without the rules themselves."""
     layer = {**ref("LayerCounts"), "description": "the rules of the layer"}
     fault = object_of(
         "Why newer rules are not loaded.",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 JSON, YAML, PLAIN, NDJSON = "application/json", "application/yaml", "text/plain", "application/x-ndjson"
 PARAMETERS: Final = {"min_tokens": 3, "stop_token_ids": list(range(100, 228)), "temperature": 0.7}
-"""As many stop tokens as end an engine with V2."""
+"""A request with so many stop tokens that an engine with V2 ends."""
 FORMS: Final = ("FactsRequest", "DeploymentRequest", "ManifestRequest")
 
 

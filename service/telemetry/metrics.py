@@ -40,7 +40,7 @@ BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 HOT: Final = "/v1/decisions"
 OK: Final = 200
 FILE: Final = re.compile(r"metrics-(\d+)-\d+\.json")
-"""The file of a process with this id."""
+"""Matches the name of a process's file; the group is the process's id."""
 MAX_SNAPSHOT_AGE: Final = 10.0
 """Seconds without a snapshot after which a process counts as dead."""
 
@@ -144,8 +144,8 @@ class DecisionCount(Struct, frozen=True):
 class ReleaseCounter:
     """The numbers of decisions of a release by its ``rules``: by the rank of the deciding effect, and by rule.
 
-    A number for each ruling would be less to add to, but where all requests differ every second ruling is a new one:
-    counting takes 1.0 instead of 3.1 µs of 40 of a decision in process.
+    With one number for each ruling there would be fewer to add to, but if all requests differ, every second ruling is
+    new. Counting takes 1.0 instead of 3.1 of the 40 µs of a decision in process.
     """
 
     __slots__ = ("_by_effect", "_by_rule", "release", "rules")
@@ -297,7 +297,7 @@ class Metrics:
 
 
 def is_of_ended_process(name: str) -> bool | None:
-    """Whether a file has the numbers of a process that has ended; ``None`` if it is no file of metrics."""
+    """Whether a file has the numbers of a process that has ended; ``None`` if it is not a file of metrics."""
     found = FILE.fullmatch(name)
     return None if found is None else not _is_alive(int(found[1]))
 

@@ -48,7 +48,7 @@ def exporter_names() -> list[str]:
 def set_up(revision: Callable[[], str]) -> Tracing | None:
     """The traces of this process, or ``None`` if they are off; ``revision`` returns the loaded revision of the rules.
 
-    An invalid value is logged and turns traces off; the service runs without. If the SDK itself falls back to a
+    An invalid value is logged and turns traces off; the service runs without them. If the SDK itself falls back to a
     default (unknown timeout, compression or sampler), it logs that.
     """
     names = exporter_names()

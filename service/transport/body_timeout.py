@@ -26,7 +26,7 @@ class BodyTimeouts:
         self._timed_out: set[Task[Any] | None] = set()
 
     def timed_out(self, task: Task[Any] | None) -> bool:
-        """Whether the task was cancelled because its body took too long; the cancellation is undone."""
+        """Return whether the task was cancelled because its body took too long, and undo that cancellation."""
         if task is None or task not in self._timed_out:
             return False
         self._timed_out.discard(task)

@@ -20,7 +20,7 @@ class IdleReaper:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._waiting: dict[Connection, tuple[RequestResponseCycle, float]] = {}
-        """The last request of each connection that waits for the rest of that or a further one, and since when."""
+        """The connections that wait for the rest of a request, each with its last request so far and since when."""
         self._unread: dict[Connection, tuple[int, float]] = {}
         """The unsent bytes of each connection, and when their number last decreased."""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def without_prefix(scope: Scope, prefix: str) -> Scope | None:
-    """The request below the prefix, or as it is if its path has none; ``None`` for the prefix without a slash."""
+    """The request without the prefix of its path, if it has one; ``None`` if the path is the prefix without a slash."""
     path: str = scope["path"]
     if path == prefix:
         return None
@@ -23,7 +23,7 @@ def without_prefix(scope: Scope, prefix: str) -> Scope | None:
 
 
 async def redirect(prefix: str, send: Send) -> None:
-    """Lead a client from the prefix to the page below it, whose addresses are relative."""
+    """Redirect a client from the prefix to the page below it, whose addresses are relative."""
     headers = [(b"location", f"{prefix}/".encode()), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 307, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -65,7 +65,7 @@ class ResponseWriter:
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Close the connection after what was written."""
+        """Write a head that is held, and close the connection once everything written is sent."""
         if self._head:
             self._write(self._head)
             self._head = b""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds for the TLS handshake, during which a connection is not counted."""
 OPEN_FOR_EACH: Final = 8
-"""The open connections for each of which, beside the first, a turn of the event loop accepts one more."""
+"""For each so many open connections, a turn of the event loop accepts one connection more."""
 
 
 class Loop(uvloop.Loop):
@@ -42,11 +42,11 @@ class Loop(uvloop.Loop):
 
 
 class Listener:
-    """uvloop's server, which accepts more connections the more are open, and on closing those that wait.
+    """uvloop's server, except that it accepts more connections at once if more are open, and accepts all when closing.
 
-    uvloop accepts one in each turn of its event loop, in which every open connection may have a request answered: a new
-    one would wait for that as often as there are others before it. On closing, those that wait would be reset, with the
-    requests that their clients have sent.
+    uvloop accepts one connection in each turn of its event loop, in which every open connection may have a request
+    answered: a new connection would wait for as many turns as others wait before it. On closing, the waiting ones would
+    be reset, and the requests that their clients have sent would be lost.
     """
 
     _server: Any
@@ -68,7 +68,7 @@ class Listener:
         self._listening = [_copy(each) for each in server.sockets]
 
     def accepted(self) -> asyncio.BaseProtocol:
-        """The protocol of a connection that uvloop has accepted; others that wait are accepted too."""
+        """Accept further waiting connections; return the protocol of the one that uvloop has accepted."""
         more = len(Connection.open_connections) // OPEN_FOR_EACH
         for each in self._listening if more else ():
             self._accept_waiting(each, more)
@@ -113,7 +113,7 @@ class Listener:
 
 
 def _copy(listening: Any) -> socket.socket:
-    """The same socket with a file descriptor of its own, which does not block."""
+    """The same socket with another file descriptor, as a socket that does not block."""
     copy = socket.socket(fileno=os.dup(listening.fileno()))
     copy.setblocking(False)
     return copy
