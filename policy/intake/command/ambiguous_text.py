@@ -1,4 +1,4 @@
-"""Constructs in the text of a script by which text that is read as data may run, or a name may run another program."""
+"""Constructs in a script that may run text that is read as data, or make a name run another program."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from policy.intake.command.programs import QUOTES
 
 OTHERWISE: Final = "is read by some shells in another way, so that what is read as data may run"
 BASH_TABLES: Final = re.compile(r"(?:CMDS|ALIASES)\b")
-"""Matches the arrays of bash with which program each name runs: `BASH_CMDS`, `BASH_ALIASES`."""
+"""Matches the arrays in which bash keeps the program that each name runs: `BASH_CMDS`, `BASH_ALIASES`."""
 PATH: Final = re.compile(r"(?<![\w$])PATH(?:\+?=(?!\$\{?PATH\b)|(?=[\s;]|$))", re.MULTILINE)
-"""Matches what sets `PATH`, other than with folders after those that it has, or a command that is given its name."""
+"""Matches an assignment to `PATH` whose value does not begin with the old one, or `PATH` as a word of a command."""
 EXPORTS_PATH: Final = re.compile(r"\bexport\s+PATH(?=[\s;]|$)", re.MULTILINE)
 
 
 def hiding_text(text: str) -> str:
-    """What in a script changes which programs its names run; empty if nothing does."""
+    """Why names in a script may run other programs; empty if they do not."""
     is_named = "PATH" in text or "ALIASES" in text or "CMDS" in text
     if not is_named and "'" not in text and '"' not in text and "\\" not in text:
         return ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_UNREAD: Final = 8
-"""How many options that are not known are kept."""
+"""The maximum number of unknown options that are kept."""
 PROGRAMS: Final = frozenset({"apptainer", "singularity"})
 COMMANDS: Final = frozenset({"run", "exec"})
 VALUES: Final[dict[str, str]] = {
@@ -43,7 +43,7 @@ VALUES: Final[dict[str, str]] = {
 }
 """The options that take a value, and the option of `docker run` with the same meaning, if it has one.
 
-An overlay has files of its own at any path, as another container's volumes may. `docker run` has no `--home`.
+An overlay may have files at any path, as another container's volumes may. `docker run` has no `--home`.
 """
 FLAGS: Final = {"--nv": ("--gpus", "all"), "--nvccli": ("--gpus", "all"), "--rocm": ("--device", "/dev/kfd")}
 """The flags that give the container hardware, as options of `docker run`."""
@@ -75,10 +75,10 @@ FILE: Final = re.compile(r"(?:.*/)?([^/]+?)(?:_([^_/]+))?\.(?:sif|simg|img)", re
 
 
 class ApptainerRun(NamedTuple):
-    """A command that starts a container, with its options as those of `docker run`, and the image before its words.
+    """A command that starts a container, with options in the form of `docker run`; ``words`` begins with the image.
 
-    ``at`` is the position of the program, and ``unread`` has the options that are not known, or may be any.
-    ``starts``: whether it does not only print its help. ``gets_variables``: whether the container gets the host's.
+    ``at`` is the position of the program. ``unread`` has the unknown options, and the words that may be any option.
+    ``starts`` is false if the command only prints something. ``gets_variables``: whether the container gets the host's.
     """
 
     at: int
@@ -90,7 +90,7 @@ class ApptainerRun(NamedTuple):
 
 
 def image_name(word: str) -> str:
-    """The name of an image: without its scheme, or as its file is named after it."""
+    """The name of an image, without its scheme, or derived from the name of its file."""
     text = image_text(word)
     if (file := FILE.fullmatch(text)) is not None:
         name = file[1] if file[2] is None else f"{file[1]}:{file[2]}"
@@ -120,15 +120,15 @@ def container_variables(env: Mapping[str, str | None], *, gets_host: bool) -> di
 
 
 def binds(value: str) -> list[str]:
-    """The values of `docker run -v` for one of `--bind`, where a source without a destination is at its own path."""
+    """The values of `docker run -v` for one of `--bind`; a source without a destination is mounted at its own path."""
     parts = (part.split(":") for part in value.split(","))
     return [f"{source}:{''.join(rest[:1]) or source}" for source, *rest in parts]
 
 
 def _letters(word: str) -> tuple[str, str, bool]:
-    """The last of combined letters if it takes a value, what follows it, and whether others clear the variables.
+    """The option among combined letters that takes a value, the text after it, and whether one clears the variables.
 
-    A letter that is not known is given as if it took a value.
+    An unknown letter is returned as if it took a value.
     """
     is_clean = False
     for at, letter in enumerate(word[1:], 1):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from policy.intake.command.flags import Flag, Flags
 
 BOOLEANS: Final = frozenset({"true", "false", "True", "False"})
-"""What a boolean flag takes in releases that read a value of it."""
+"""The values of a boolean flag in releases where it takes one."""
 HELP: Final = "--help"
 LEVELS: Final = frozenset("0123")
 DOTTED_LEVEL: Final = "-O."

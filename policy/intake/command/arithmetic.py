@@ -2,8 +2,8 @@
 
 https://www.gnu.org/software/bash/manual/html_node/Shell-Arithmetic.html. Nothing is evaluated as code: any other
 operator, an assignment, a value that is not a decimal, octal (`010`) or hexadecimal (`0x8`) number, and a result beyond
-64 bits give no value. An expression that a shell refuses, such as `08`, `1a`, `1 +` and `1 / 0`, is one of these, and
-the shell ends the script, or bash the line, there.
+64 bits give no value. An expression that a shell certainly refuses, such as `08`, `1a`, `1 +` and `1 / 0`, raises
+`CalculationRefused`: the shell ends the script there, or bash the line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CalculationRefused(Exception):
 def calculated(expression: str, value: Callable[[str, str | None], str | None]) -> str | None:
     """The value of an expression, the text between `$((` and `))`; None if it is not known.
 
-    ``value`` gives that of a variable, with a default or None, and None if it is not known.
+    ``value`` returns the value of a variable by its name and its default, if any; None if it is not known.
 
     Raises:
         CalculationRefused: a shell refuses it.

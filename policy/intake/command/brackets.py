@@ -14,7 +14,7 @@ INSIDE: Final = re.compile(
     r"""\\.|\$'(?:[^'\\]|\\[^'])*'|\$'|'[^']*'|`(?:[^`\\]|\\.)*`|\$[({]|["()]|(?<![^\s;&|()])(?:#|case(?=\s))|<<""",
     re.DOTALL,
 )
-"""Matches the next quoted text, opening or closing mark in `$(…)`, or one that makes the end uncertain."""
+"""Matches quoted text, an opening or closing mark, or a mark that makes the end uncertain, within `$(…)`."""
 QUOTED: Final = re.compile(r"""\\.|`(?:[^`\\]|\\.)*`|\$[({]|["'}]""", re.DOTALL)
 """Like `INSIDE`, but within double quotes or `${…}`, where a single quote may be literal."""
 EMPTY_BACKTICKS: Final = re.compile(r"(?:``)++")

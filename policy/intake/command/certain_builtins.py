@@ -1,4 +1,4 @@
-"""Which builtin commands of a shell are certain: they do the same in every shell, and set no variable unseen.
+"""Builtin commands of a shell that are certain: they do the same in every shell, and set no variable unnoticed.
 
 Not here: where in a script they certainly run (`certain_scripts`), and what they do (`shell_builtins`).
 """
@@ -117,4 +117,4 @@ CHECKS: Final[dict[str, Callable[[Sequence[str]], bool]]] = {
     "command": _is_lookup,
     "wait": _is_wait,
 }
-"""Checks for builtins of which only some forms are certain."""
+"""The checks for the builtins that are certain only in some forms."""

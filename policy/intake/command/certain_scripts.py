@@ -1,7 +1,7 @@
 """Find constructs in a script that shells may interpret differently from our parser.
 
-A second pass over a script, which only names its first construct that is not on an allowlist, so that an unforeseen
-construct is never considered certain. Not here: which builtin commands are certain (`certain_builtins`), and what a
+A second pass over a script. It names the first construct that is not on an allowlist, so that an unforeseen construct
+is never considered certain. Not here: which builtin commands are certain (`certain_builtins`), and what a
 script does (`shell`).
 """
 
@@ -64,7 +64,7 @@ FOLLOWS: Final[dict[str, frozenset[str]]] = {
     "done": frozenset({"do"}),
     "}": frozenset({"{"}),
 }
-"""The reserved words that may only follow one of others in the same compound command."""
+"""The reserved words that may follow only these words in the same compound command."""
 UNSUPPORTED: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
 """Reserved words whose commands are not certain; `!` is allowed in a condition, whose branches are conditional."""
 RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNSUPPORTED | {"for"}
@@ -145,7 +145,7 @@ class _Scanner:
         self.outside_branches = 0
         """The number of ``blocks`` that are not a branch of `if`."""
         self.operators: set[str] = set()
-        """The operators of the current list, which `;`, `&` or a line ends."""
+        """The operators of the current list; `;`, `&` or a line break ends it."""
         self.state: set[str] = set()
         """The commands of `STATE` in the current list, also in its compound commands."""
         self.outer: list[tuple[set[str], set[str]]] = []

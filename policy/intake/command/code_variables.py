@@ -1,6 +1,6 @@
-"""The variables by which Python, the dynamic loader or vLLM load other code than the image's, or other configuration.
+"""Variables that make Python, the dynamic loader or vLLM load other code or configuration than the image's.
 
-Whole families count but for the names that are known to load nothing, as releases of Python add others. Read at
+Whole families count, except for the names that are known to load nothing, because releases of Python add names. Read at
 `python3.14 --help-env`, ld.so(8) of glibc 2.41, and vLLM's own table up to 0.33. Not here: the variables of shells
 (`shell_options`), and plug-ins (`loaded_code`).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FAMILIES: Final = re.compile(r"PATH\Z|_?PYTHON|LD_|VLLM_LOGGING_CONFIG_PATH\Z")
 """Matches a name of these families.
 
-`VLLM_LOGGING_CONFIG_PATH` names a file by which Python calls any function, before vLLM reads its other variables.
+`VLLM_LOGGING_CONFIG_PATH` names a file that can make Python call any function, before vLLM reads its other variables.
 """
 HARMLESS: Final = frozenset(
     {
@@ -33,11 +33,11 @@ HARMLESS: Final = frozenset(
         *("LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN", "LD_LIBRARY_PATH"),
     }
 )
-"""Those that load nothing; of `LD_LIBRARY_PATH` only a folder on a volume counts (``LOCATIONS``)."""
+"""The names that load nothing; `LD_LIBRARY_PATH` counts only with a folder on a volume (``LOCATIONS``)."""
 OTHER_USES: Final = re.compile(r"PYTHON_(?!PRESITE\Z)|LD_(?:SDK_KEY|CLIENT_ID)\Z")
-"""Matches a name of images and other programs, such as `PYTHON_VERSION`; Python's own ones with `_` load nothing.
+"""Matches a name that images and other programs use, such as `PYTHON_VERSION`, or a name of Python that loads nothing.
 
-Only `PYTHON_PRESITE` names a module. `LD_SDK_KEY` is LaunchDarkly's.
+Of Python's own names with `PYTHON_`, only `PYTHON_PRESITE` names a module. `LD_SDK_KEY` is LaunchDarkly's.
 """
 WARNINGS: Final = "PYTHONWARNINGS"
 IMPORTS: Final = re.compile(r"(?:^|,)[^,:]*:[^,:]*:\s*+(?!urllib3\.exceptions\.)[^,:.]*\.")
@@ -48,10 +48,10 @@ LOCATIONS: Final = (
 )
 """The variables with files or folders, separated by colons, from which libraries or programs are loaded.
 
-They count if one is on a volume: those of the image are its own.
+A file or folder counts only if it is on a volume: the others are the image's own.
 """
 ASSIGNED: Final = re.compile(r"""(?<!\w)((?:LD|VLLM)_[A-Z_]{1,64}+)=["']?([^\s;&|"']*+)""")
-"""Matches an assignment to one of them within a script, with its name and the beginning of its value."""
+"""Matches an assignment to a variable of the loader or vLLM in a script: its name and the beginning of its value."""
 
 
 def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation | None:
@@ -67,12 +67,12 @@ def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation |
 
 
 def assigned(name: str, words: Iterable[str]) -> list[str]:
-    """What the words of a command, which may be scripts, assign to a variable, as far as its text is known."""
+    """The values that the words of a command, which may be scripts, assign to a variable, up to a blank or quote."""
     return [value for word in words if name in word for each, value in ASSIGNED.findall(word) if each == name]
 
 
 def _loads_code(name: str, value: str | None) -> bool:
-    """Whether a variable may load other code; ``value`` is None if it is not known, and empty as if it is not set."""
+    """Whether a variable may load other code; ``value`` is None if it is not known; an empty one counts as not set."""
     if value == "" or FAMILIES.match(name) is None or name in HARMLESS or OTHER_USES.match(name) is not None:
         return False
     return name != WARNINGS or value is None or IMPORTS.search(value) is not None

@@ -31,9 +31,9 @@ ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 SPLIT: Final = re.compile(r"[^ \t\n]+")
 """Matches a word of an expanded value that is split by the default `IFS`."""
 SEPARATORS: Final = re.compile(r"[^A-Za-z0-9./]")
-"""Matches what may separate the words of a value if `IFS` is set, or a part of it is cut off."""
+"""Matches a character that may separate words of a value, if `IFS` is set or a part of the value is cut off."""
 NAME_PARTS: Final = 8
-"""The most pieces over which the name of an assignment may extend, such as `A` and `=` on two lines."""
+"""The maximum number of pieces of an assignment's name, such as `A` and `=` on two lines."""
 REPLACED: Final = re.compile(r"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#])")
 """Matches the name of a variable or parameter that a shell replaces."""
 EMPTY_LIST: Final = '"$@"'
@@ -60,7 +60,7 @@ class CommandBuilder:
         self.script = script
         self.budget = budget
         self.substitutions: Substitutions | None = None
-        """Those that may start a container; None if they are not read."""
+        """The substitutions that may start a container; None if they are not read."""
         self.noted: list[ShellExpansion] = []
         """The expansions of the current command with commands that may change something."""
         self.command = variables.command
@@ -98,7 +98,7 @@ class CommandBuilder:
         self.parts.append(piece)
 
     def open_quotes(self) -> int:
-        """Begin double quotes; the result is for ``close_quotes``."""
+        """Begin double quotes, and return the value that ``close_quotes`` takes."""
         self.put("", bare=False)
         self.empty_lists = 0
         return 0 if self.parts is None else len(self.parts)
@@ -160,7 +160,7 @@ class CommandBuilder:
             self.script.add([Unknown(f"{SEPARATORS.sub(' ', value)} ")], self.variables.share_environment())
 
     def note_substituted(self, written: str) -> None:
-        """Note an expansion with commands, if they may change something, with the variables of its shell."""
+        """Note an expansion whose commands may change something, with the variables of its shell."""
         if READS.fullmatch(written) is not None:
             return
         values: dict[str, str | None] = {}

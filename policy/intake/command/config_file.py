@@ -36,13 +36,13 @@ FALSE_SINCE: Final = (0, 28)
 
 
 class NotInFiles(PolicyError):
-    """The file is not in `files`, or vLLM does not accept its name; the message says what to do."""
+    """The file is not given, or its name is unknown, too long or refused by vLLM; the message says what to do."""
 
 
 def insert_file(
     words: list[str], places: list[str], files: Mapping[str, str], table: Flags, result: ParseResult
 ) -> tuple[list[str], list[str]]:
-    """The words with those of the file inserted before the flags, so that the command line wins."""
+    """Replace `--config` with the words of its file, before the flags, so that the command line wins; return all."""
     if words.count("--config") > 1:
         second = [index for index, word in enumerate(words) if word == "--config"][1]
         result.refuse(places[second], "a second `--config`; vLLM takes one, so put both files into one")
@@ -129,7 +129,7 @@ def _unusable(key: Any, value: Any) -> str | None:
 def file_words(
     document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, warn: Callable[[str], None]
 ) -> tuple[list[str], list[str]]:
-    """The words of a file, and the place of each: ``place/key``. ``warn`` is called for what vLLM drops."""
+    """The words of a file, and their places: ``place/key``. ``warn`` gets a message on each option that vLLM drops."""
     words: list[str] = []
     places: list[str] = []
     for key, value in document.items():

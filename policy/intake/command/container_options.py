@@ -1,8 +1,8 @@
 """The options of `docker run`, `podman run`, `nerdctl run` and `docker service create`, and whether they take a value.
 
 https://docs.docker.com/reference/cli/docker/container/run/ (read at 28.3), podman-run(1) (read at 5.6) and
-https://github.com/containerd/nerdctl/blob/main/docs/command-reference.md (read at 2.1). The options of one program are
-also taken for those of the others.
+https://github.com/containerd/nerdctl/blob/main/docs/command-reference.md (read at 2.1). An option of one program is
+accepted for the others too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLAGS: Final = frozenset(
         *("--trace", "--transient-store", "--no-resolve-image", "--with-registry-auth"),
     }
 )
-"""The options that take no value as a word of their own; all others do. The last ones are those of all commands."""
+"""The options that never take the next word as a value. The last two lines are global options and those of services."""
 VALUES: Final = frozenset(
     {
         *("--add-host", "--annotation", "--arch", "--attach", "--authfile", "--blkio-weight", "--blkio-weight-device"),

@@ -26,17 +26,17 @@ CREATE: Final = "create"
 SERVICE: Final = ["service", CREATE]
 """The words of `docker service create`, which starts containers on the machines of a swarm."""
 CONFIG: Final = "--config"
-"""The option by which such a service has a file."""
+"""The option that gives such a service a file."""
 MODULE: Final = "--module"
 """The option of Podman, before its command, that names a configuration."""
 MAX_BEFORE: Final = 8
-"""How many words may stand before `service`."""
+"""How many words after the program are searched for `service`."""
 CREATING: Final = (["container"], [CREATE])
-"""The first words after the program that makes a container; after others it makes networks, volumes and the like."""
+"""The first word after the program if `create` makes a container; after others it makes networks, volumes and so on."""
 RUNS: Final = re.compile(r"(?<![\w.-])(?:docker|podman|nerdctl)[^\n;&|]{0,128}?\srun(?=\s|$)")
 """Matches the beginning of a command that starts a container, within a text."""
 OPENING: Final = frozenset({"$", "`", "-"})
-"""The first characters of a word with a value that is not known which may be options."""
+"""The first characters of an unknown word that may be options."""
 NO_IMAGE: Final = frozenset({"-", "/", "."})
 """The first characters of options and paths."""
 LLM_D: Final = frozenset(
@@ -47,9 +47,9 @@ LLM_D: Final = frozenset(
 class ContainerRun(NamedTuple):
     """A command that starts a container: its options with their values, None for a flag, and the words after them.
 
-    ``unread`` has the words before the image that are options which are not known, or may be any. ``at`` is the
-    position of the program. ``starts``: whether it does not only print its help. ``gets_variables``: whether the
-    container gets all variables of the command. ``is_apptainer``: whether it gets those that Apptainer passes on, and
+    ``unread`` has the unknown options before the image, and the words that may be any option. ``at`` is the position of
+    the program. ``starts`` is false if the command only prints something. ``gets_variables``: whether the container
+    gets all variables of the command. ``is_apptainer``: whether it gets the variables that Apptainer passes on.
     ``is_podman``: whether Podman starts it.
     """
 
@@ -64,10 +64,10 @@ class ContainerRun(NamedTuple):
 
 
 def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
-    """How a command starts a container, from the program at ``start`` on; None if it does not.
+    """How the first container program from ``start`` on starts a container; None if it does not.
 
-    The first of ``words`` is the image, as ``image_text`` gives it. An option whose value is not known may be several
-    words, or none.
+    The first of the ``words`` after the options is the image, as ``image_text`` gives it. An option whose value is not
+    known may be several words, or none.
     """
     program = program_at(words, start, CONTAINER_PROGRAMS | APPTAINER)
     if program == len(words):
@@ -141,7 +141,7 @@ def _after_command(words: Sequence[str], at: int) -> int:
 
 
 def _option(word: str, following: str | None) -> tuple[str, str | None]:
-    """The name and the value of an option; letters are given as the last one that takes a value, or the first."""
+    """The name and the value of an option; combined letters give the first that takes a value, or `-` if none does."""
     if word.startswith("--"):
         name, equals, value = word.partition("=")
         value = Unknown(value) if type(word) is Unknown else value
@@ -159,7 +159,7 @@ def next_container(words: Sequence[str], start: int, stop: int) -> int | None:
 
 
 def started_elsewhere(words: Sequence[str]) -> str | None:
-    """What follows a container program and `run` in the text of a command, for another program to start; else None."""
+    """The text after a container program and `run` in the command of another program; None if there is none."""
     text = " ".join(words)
     found = RUNS.search(text)
     return None if found is None or words[0].rpartition("/")[2] in TEXT_PROGRAMS else text[found.end() :]

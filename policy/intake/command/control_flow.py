@@ -38,7 +38,7 @@ BRANCHES: Final = frozenset({"then", "elif", "else", "do"})
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
 NEVER: Final = "the commands after {} never run"
 MAX_SHOWN: Final = 40
-"""How much of a test is shown."""
+"""The maximum number of characters of a test that are shown."""
 FUNCTION_DOUBT: Final = "a function runs after its definition, and variables change in between"
 LOOP_DOUBT: Final = "a loop sets variables, which may have other values in the next iteration"
 
@@ -60,11 +60,11 @@ class _Block(Struct, gc=False):
     is_decided: bool = False
     """Whether an earlier branch certainly runs, so that no later one does."""
     before_branch: VariablesSnapshot | None = None
-    """The state before the current branch; None if it is that before the block."""
+    """The state before the current branch; None if it is the state before the block."""
     mark: int = 0
     """How many variables had been changed before the block."""
     changed: dict[str, str | None] = {}
-    """The variables that earlier branches change, each with what is known of it after one that may have run."""
+    """The variables that earlier branches change, each with what is known of its value after them."""
     exported: set[str] = set()
     """The variables that earlier branches export."""
 
@@ -91,7 +91,7 @@ class ControlFlow(Struct):
     status: bool | None = None
     """Whether the chain so far has certainly succeeded or failed; None if that is not known."""
     status_of: str = ""
-    """The command that decided this."""
+    """The command that decided ``status``."""
     condition_status: bool | None = None
     """Whether the last command, if it is a condition before `then` or `do`, has certainly succeeded or failed."""
     ends_on_failure: bool = False
@@ -104,7 +104,7 @@ class ControlFlow(Struct):
     """Whether a command of the current pipeline makes it certainly fail."""
     is_pipeline_negated: bool = False
     depth: int = 0
-    """The number of ``blocks``; asking for it for each command would be 2 % of the calls for a script."""
+    """The number of ``blocks``; counting them for each command would be 2 % of the calls for a script."""
     loop_depth: int = 0
     piped_depth: int = 0
     """How many of the ``blocks`` read from a pipe."""
@@ -125,8 +125,8 @@ class ControlFlow(Struct):
     def condition(self) -> object:
         """The condition on which the current command runs; None if it certainly runs.
 
-        Commands joined by `&&` share a condition: a later one runs only if the earlier ones have run. So do those
-        before `||`, after whose failure the script continues. A command after `||`, or in a block, has its own
+        Commands joined by `&&` share a condition: a later one runs only if the earlier ones have run. So do the
+        commands before `||`: if they fail, the script continues. A command after `||`, or in a block, has its own
         condition, which only means that it may not run.
         """
         chain = self.variables.chain
@@ -186,7 +186,7 @@ class ControlFlow(Struct):
             self._leave_branch(self.blocks[-1])
 
     def _leave_branch(self, block: _Block) -> None:
-        """End a branch before another one, in which nothing of it is set, and keep what it changes."""
+        """End a branch before another one begins: keep what it changes, and restore the state before it."""
         variables, before = self.variables, block.before_branch or block.before
         self.budget.copy(len(variables.values))
         changed = variables.changed_since(before)
@@ -288,7 +288,7 @@ class ControlFlow(Struct):
     def reach(
         self, words: Sequence[str], operator: str, *, is_in_subshell: bool, is_redirected: bool, is_literal: bool
     ) -> str:
-        """Why a command before ``operator`` never runs, empty if it may; also notes what it means for those after it.
+        """Note what a command before ``operator`` means for later ones; return why it never runs, empty if it may.
 
         A redirection may fail, and then bash goes on after the command. After `set -e` a failure ends the script,
         except before `&&` or `||`, after `!`, and in a condition. ``is_literal``: whether the command has no

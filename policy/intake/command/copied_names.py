@@ -1,4 +1,4 @@
-"""What copies and links are named after their sources, of which the names are not known: `cp -r /data/* .`."""
+"""Copies and links that are named after their sources, if the names of these are not known: `cp -r /data/* .`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS: Final = frozenset({";", "+", "\\;"})
 
 
 def copied_names(folder: str, program: str, arguments: Sequence[str]) -> Iterator[PossiblePath]:
-    """The paths that a command may make in its folders, with what is known of them."""
+    """The paths that a command may create, as far as their names are known."""
     if program in RUNNERS:
         at = next((at for at, word in enumerate(arguments) if basename(word) in COPIES), None)
         if at is None:

@@ -3,9 +3,9 @@
 Reads `data/deprecations.jsonl`, which `policy.vllm.tablegen.deprecations` makes. A row is keyed by the flag's name in
 `EngineArgs`, or by `flag.field` for a field of its object:
 
-- `text`: what vLLM says of it; null if its parser only marks it.
-- `removed_in`: the release that vLLM names for its end, which may be the same or an earlier one.
-- `replaced_by`: what the text names instead, as far as the release has it.
+- `text`: what vLLM says about it; null if its parser only marks the flag as deprecated.
+- `removed_in`: the release in which vLLM says that it will be gone; it may be the same release or an earlier one.
+- `replaced_by`: the flags that the text names as replacements, as far as the release has them.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
     # the warnings of 0.12 and the hint of 0.29
     "task": ("--runner", "--convert"),
 }
-"""The flags whose replacement is not in a sentence about them alone, by their names in `EngineArgs`."""
+"""The replacements that no sentence about the flag alone names, by the flag's name in `EngineArgs`."""
 
 
 @cache
 def deprecation_history() -> dict[str, dict[str, Any]]:
-    """Flag or `flag.field` → release → the row from this release on, null if it is not deprecated any more."""
+    """Flag or `flag.field` → release → the row from this release on, None if it is no longer deprecated."""
     text = (TABLES_FOLDER / f"{DEPRECATIONS}.jsonl").read_text(encoding="utf-8")
     return dict(map(json.loads, text.splitlines()))
 
@@ -96,7 +96,7 @@ def warn_of_deprecated(table: Flags, result: ParseResult) -> None:
 
 
 def replacement(dest: str, release: str) -> list[str]:
-    """What a flag that an earlier release had is replaced by, as far as the release has it."""
+    """The replacements of a flag that an earlier release had, as far as the release has them."""
     rows = [row for row in deprecation_history().get(dest, {}).values() if row and row.get("replaced_by")]
     named = rows[-1]["replaced_by"] if rows else REPLACED.get(dest, ())
     table = flags(release)

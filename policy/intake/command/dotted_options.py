@@ -34,7 +34,7 @@ DottedOptions: TypeAlias = dict[str, tuple[dict[str, Any], dict[str, str]]]
 def read_dotted(
     words: Sequence[str], places: Sequence[str], at: int, options: DottedOptions, result: ParseResult
 ) -> int:
-    """Collect `--option.key value`, for `set_dotted` to set at the end."""
+    """Collect `--option.key value`, which `set_dotted` sets at the end, and return the position of the next word."""
     word, place = words[at], places[at]
     name, equals, text = word.partition("=")
     following = at + 1
@@ -92,7 +92,7 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
 def _report_unknown(
     option: str, shown: Sequence[str], place: str, tree: dict[str, Any], table: Flags, result: ParseResult
 ) -> None:
-    """Report the keys of an option that the release does not have, which are dropped together."""
+    """Report the keys of an option that the release does not have; they are dropped together."""
     omitted = result.omitted
     flag = report_unknown(option, shown[0], place, table, result)
     ignored = masked(shown[0])

@@ -75,7 +75,7 @@ ENGINE_FLAGS: Final = {
     "--fpm-trace": frozenset[str](),
     "--enable-rl": frozenset[str](),
 }
-"""The flags of Dynamo that change the engine, with the values by which they do not.
+"""The flags of Dynamo that change the engine, with the values that leave the engine as it is.
 
 They set an encoder-cache connector, a scheduler of Dynamo's twice, and the mode of log probabilities.
 """
@@ -90,9 +90,9 @@ ENGINE_VARIABLES: Final[dict[str, frozenset[str]]] = {
     "DYN_ENABLE_TEST_LOGITS_PROCESSOR": FALSE,
     "DYN_GMS_USE_V1": FALSE,
 }
-"""The variables of Dynamo that change the engine, with the values by which they do not."""
+"""The variables of Dynamo that change the engine, with the values that leave the engine as it is."""
 LOADERS: Final = frozenset({"gms", "mx", "mx-source", "mx-target"})
-"""The formats for which Dynamo sets a loader, a worker or a scheduler of its own."""
+"""The formats for which Dynamo sets its own loader, worker or scheduler."""
 LOADING: Final = "--load"
 """The beginning of `--load-format` and its abbreviations."""
 OF_VARIABLE: Final = (

@@ -1,8 +1,8 @@
-"""What scripts that run before or beside the command of a server mean for it.
+"""How scripts that run before or beside the command of a server affect it.
 
-Those before it set up its machine or build its image; those beside it are its hooks and probes, which may run before it
-has loaded its code and its model. They are read like the commands before the start in the script that starts it
-(`script_servers`), but their variables and working folders end with them.
+Scripts before the server set up its machine or build its image. Scripts beside it are its hooks and probes, which may
+run before the server has loaded its code and its model. Both are read like the commands before the start in the script
+that starts a server (`script_servers`), but their variables and working folders end with them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STARTUP: Final = re.compile(
 
 
 class EarlierEffects(Struct, frozen=True):
-    """What the scripts may do: the installations of vLLM, in order, and the reasons why its start is not certain.
+    """What the scripts may do: the installations of vLLM, in order, and why the server's start is not certain.
 
     An installation that may not happen, or that may not be in the environment of the server, has no version.
     """
@@ -68,7 +68,7 @@ def effects_before(
     starts_shell: bool = False,
     folder: str = "",
 ) -> EarlierEffects:
-    """What bash scripts of a field mean for the server that starts after them, each run by a shell of its own.
+    """How bash scripts of a field, each run by its own shell, affect the server that starts after them.
 
     All start in the same ``folder``. ``starts_shell``: whether the command of the server runs in a shell that reads its
     start-up files.
@@ -83,9 +83,9 @@ def effects_before(
 def effects_beside(
     commands: Iterable[CommandBeside], env: Variables, server: ServerCommand | None, folder: str, start: str = ""
 ) -> EarlierEffects:
-    """What the hooks and probes of a server mean for it; it is not certain that any runs before the server loads.
+    """How the hooks and probes of a server affect it; none of them certainly runs before the server loads.
 
-    ``folder`` is the server's, and ``start`` the absolute one in which its container starts, empty if not known.
+    ``folder`` is the server's, and ``start`` the absolute one in which its container starts; empty if not known.
     """
     reader = _Reader(env, IMAGES if server is None else server.environment, "", starts_shell=False)
     reader.runs = "may run"
@@ -150,7 +150,7 @@ class _Reader:
                 self.doubts.setdefault("unread", why)
 
     def effects(self, server: ServerCommand | None, folder: str, start: str = "") -> EarlierEffects:
-        """What all that was read means for a server that starts in a folder, which may be relative to ``start``."""
+        """How everything read so far affects a server that starts in a folder, which may be relative to ``start``."""
         files = self.files
         files.enter(folder)
         changed = files.replaced if server is None else files.before(server)

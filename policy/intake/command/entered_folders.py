@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import Variables
 
 MAX_MARKED: Final = 16
-"""How many of the last changes of the working folder are looked at for one that may fail."""
+"""How many of the last changes of the working folder are checked for whether they may fail."""
 CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
 
 
 class EnteredFolders(Struct):
-    """The folders to which the commands so far change, as written, an `Unknown` each that is not known."""
+    """The folders to which the commands so far change, as written; one that is not known is an `Unknown`."""
 
     _folders: list[str] = []
     _changes: list[int] = []
@@ -30,7 +30,7 @@ class EnteredFolders(Struct):
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """The number of folders."""
         return len(self._folders)
 
     def enter(self, command: Command, env: Variables, at: int) -> None:
@@ -39,7 +39,7 @@ class EnteredFolders(Struct):
         self._changes.append(at)
 
     def before(self, commands: list[Command], server: Command) -> list[str]:
-        """The folders before a server, as `Perhaps` those of the last ones to which the script may fail to change."""
+        """The folders before a server; a `Perhaps` is one that the script may fail to enter."""
         last = zip(self._folders[-MAX_MARKED:], self._changes[-MAX_MARKED:], strict=True)
         return self._folders[:-MAX_MARKED] + [
             folder if _is_anywhere(folder) or _is_certain(commands[at : at + 2], server) else Perhaps(folder)
@@ -47,9 +47,9 @@ class EnteredFolders(Struct):
         ]
 
     def again(self, start: int) -> list[str]:
-        """The folders from the ``start`` on, for a server that may start again after them.
+        """The folders from the ``start`` on, for a server that may start again after the commands have been repeated.
 
-        A relative one may be within another one each time, and is not known.
+        A relative folder may be within a different one each time, so it is not known.
         """
         return [
             Perhaps(folder) if type(folder) is not Unknown and folder[:1] in {"/", "~"} else Unknown(folder)
@@ -58,7 +58,7 @@ class EnteredFolders(Struct):
 
 
 def _entered(command: Command, env: Variables) -> str:
-    """The folder that `cd` enters: the home without one, and one that is not known if `CDPATH` may name others.
+    """The folder that `cd` enters: the home if it names none, and an `Unknown` if `CDPATH` may lead elsewhere.
 
     Of several operands dash enters the first, where bash enters none.
     """
@@ -82,7 +82,7 @@ def _is_anywhere(folder: str) -> bool:
 def _is_certain(commands: list[Command], server: Command) -> bool:
     """Whether a command, with the one after it, has certainly run and succeeded if a server starts later.
 
-    It has under `set -e`, in `COMMAND && … && SERVER`, and in `COMMAND || exit`.
+    That is so under `set -e`, in `COMMAND && … && SERVER`, and in `COMMAND || exit`.
     """
     command, after = commands[0], commands[-1]
     if (

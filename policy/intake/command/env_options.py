@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ASSIGNMENT: Final = re.compile(r"([^=-][^=]*)=")
 """Matches the name of a variable, which may contain any character except `=`."""
 KNOWN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+=")
-"""Matches a name that is certain in a word that is not: nothing in it is to be replaced."""
+"""Matches a name in an assignment that is certain even if its word is not: nothing in the name is replaced."""
 SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
 """The short options that take a value, with their long names."""
 IGNORE: Final = "--ignore-environment"
@@ -133,7 +133,7 @@ class EnvWords:
         set_at: dict[str, str],
         budget: ExpansionBudget,
     ) -> None:
-        """Make all variables unknown, because of a word of which it is not known what it names."""
+        """Make all variables unknown, because it is not known which one a word names."""
         self.unknown = self.unknown or word
         self._clear(own, env, set_at, budget)
 

@@ -1,7 +1,7 @@
 """Other programs that may run the value of a variable as a command: `flock FILE -c '$X'`, `su -c`, `BROWSER`.
 
-A program gets the variables of its environment, and many evaluate text with a shell. One that is not known not to do
-so may start vLLM if a variable has the server's command. Not here: what a shell itself evaluates (`nested_commands`).
+A program gets the variables of its environment, and many programs evaluate text with a shell. Unless a program is known
+not to, it may start vLLM if a variable has the server's command. Not here: what a shell evaluates (`nested_commands`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import ScriptContext, Variables
 
 EVALUATING: Final = frozenset({"((", "aws", "less", "let", "more", "select", "trap"})
-"""Those of the other tables that may evaluate a variable, by its name or on their own."""
+"""Programs of the other tables that may evaluate a variable, by its name or on their own."""
 NEED_NAMES: Final = frozenset(
     {
         *("apk", "apt", "apt-get", "dnf", "hf", "huggingface-cli", "ldconfig", "microdnf", "modprobe", "pip", "pip3"),
@@ -52,11 +52,11 @@ REFERENCE: Final = re.compile(r"\$(?:\{[#!]?)?+([A-Za-z_][A-Za-z0-9_]*+)\}?+")
 INDIRECT: Final = "${!"
 QUOTED: Final = "'\""
 MAX_NAMED: Final = 64
-"""With more variables that have the server's command, any other program counts as one that may run it."""
+"""With more variables that have the server's command, any other program counts as one that may run them."""
 
 
 def note_variables(env: Variables, context: ScriptContext) -> ScriptContext:
-    """The context, with the variables of an environment noted whose values are commands of vLLM's server."""
+    """Note the variables of an environment that may have a command of vLLM's server, and return the context."""
     unchecked = context.budget.unchecked
     for name, value in env.items():
         if value and (value[SHORTEST_SERVER:] or "vllm" in value):
@@ -65,7 +65,7 @@ def note_variables(env: Variables, context: ScriptContext) -> ScriptContext:
 
 
 def note_assignments(words: Iterable[str], context: ScriptContext) -> None:
-    """Note the variables that words set to a command of vLLM's server: `env X='vllm serve MODEL'`."""
+    """Note the variables that words may set to a command of vLLM's server: `env X='vllm serve MODEL'`."""
     for word in words:
         if "vllm" in word and "=" in word:
             name, _, value = word.partition("=")
@@ -95,7 +95,7 @@ def may_have_variables(budget: ExpansionBudget) -> bool:
 def evaluated_variable(
     words: Sequence[str], places: Sequence[str], at: int, env: Variables, own: Variables, context: ScriptContext
 ) -> UnreadableCommand | None:
-    """Why another program may start vLLM by a variable; None if no variable has the server's command.
+    """Why another program may start vLLM through a variable; None if no variable has the server's command.
 
     ``own`` has the variables that precede the program at ``at``, and `env` those of the container.
     """

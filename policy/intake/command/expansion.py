@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_TEXT: Final = 1_000_000
-"""The most characters of one command or script."""
+"""The maximum number of characters of one command or script."""
 MAX_WORDS: Final = 4096
 MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16
@@ -49,8 +49,8 @@ CHARACTERS_PER_WORD: Final = 8
 CHARACTERS_PER_NESTED: Final = 5
 """Characters that each character of a nested script costs."""
 MAX_MESSAGES: Final = 2000
-"""The most messages about the commands of a request, of which a container may have a hundred; each further command has
-one of each kind. A message takes as long as fifty ordinary arguments."""
+"""The maximum number of messages about the commands of a request; those of a container may have a hundred. When
+they are used up, each command has one of each kind. A message takes as long as fifty ordinary arguments."""
 EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
 
@@ -102,7 +102,7 @@ def count_messages(number: int) -> None:
 
 @contextmanager
 def request_expansion(size: int) -> Iterator[RequestExpansion]:
-    """Limit what scripts may expand to within the block by the ``size`` of their request in bytes."""
+    """Within the block, limit what scripts may expand to by the ``size`` of their request in bytes."""
     expansion = RequestExpansion(BASE_CHARACTERS + CHARACTERS_PER_BYTE * size)
     token = _current.set(expansion)
     try:
@@ -115,9 +115,9 @@ class ExpansionBudget(Struct, gc=False):
     """What remains of the limits of one command with all nested scripts.
 
     A variable can be used repeatedly and scripts can run scripts, so limits on each text would multiply. Expansions
-    also count towards the limit of the whole request, if there is one. ``secrets`` has the values that the scripts give
-    to variables whose names are those of secrets, in whatever way. ``server_variables`` has the variables that
-    get a command of vLLM's server, or may get it, once the ``unchecked`` values are read (`evaluated_variables`).
+    also count towards the limit of the whole request, if there is one. ``secrets`` has the values that the scripts
+    assign, in any way, to variables with the name of a secret. ``server_variables`` has the variables that get a
+    command of vLLM's server, or may get it, once the ``unchecked`` values are read (`evaluated_variables`).
     """
 
     words: int = MAX_WORDS

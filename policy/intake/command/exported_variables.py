@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 EXPORT: Final = "--export"
 """The option of Slurm's programs."""
 ALL: Final = "all"
-"""The item with which the submitter's variables are passed on; Slurm documents that they replace those of the list."""
+"""The item that passes on the submitter's variables; Slurm documents that they replace those of the list."""
 QUOTES: Final = frozenset("'\"")
 
 
 def assigned_in(exported: str) -> dict[str, str | None]:
-    """The variables to which a list assigns; None if a value is not certain, as one with quotes."""
+    """The variables to which a list assigns; the value is None if it is not certain, such as one with quotes."""
     found: dict[str, str | None] = {}
     for item in exported.split(","):
         if (assignment := ASSIGNMENT.match(item.lstrip())) is not None:
@@ -36,7 +36,7 @@ def passes_all(exported: str) -> bool:
 
 
 def exported_by(arguments: Sequence[str], env: Collection[str]) -> dict[str, str | None]:
-    """The variables that the options of `srun` set, of which the last list counts; ``env`` has those that it gets."""
+    """The variables that the last list in the options of `srun` sets; ``env`` has the variables that `srun` gets."""
     values = list(filter(None, map(_value, arguments, [*arguments[1:], ""])))[-1:]
     exported = values[0] if values else ""
     found = assigned_in(exported)

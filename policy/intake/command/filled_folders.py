@@ -1,4 +1,4 @@
-"""Folders that a command may fill with files of which it does not name each: archives, copied folders, mounts.
+"""Folders that a command may fill with files that it does not name one by one: archives, copied folders, mounts.
 
 Not here: files that a command names, and what the folders mean for a server (`replaced_program`).
 """
@@ -17,7 +17,7 @@ HOME: Final = r"(?:/root|/home/[^/]{1,256}|~[^/]{0,256}|\$\{?HOME\}?)"
 ABOVE: Final = re.compile(
     rf"/|/home|{HOME}(?:/\.local(?:/lib(?:64)?|/bin)?)?|/(?:etc|opt|usr|usr/local)|(?:/usr|/usr/local)?/(?:s?bin|lib(?:64)?)"
 )
-"""Matches a folder that contains those from which Python or a shell loads the engine in some image."""
+"""Matches a folder that contains folders from which Python or a shell loads the engine in some image."""
 ENVIRONMENT: Final = re.compile(
     r"(?:^|/)\.?(?:v?env|(?:mini|ana|micro)?(?:conda|mamba|forge)3?|envs/[^/]{1,256})(?:/(?:bin|lib(?:64)?))?\Z"
 )
@@ -28,7 +28,7 @@ CONFIGURATION: Final = re.compile(
 )
 """Matches a file from which pip or uv reads its options, or its folder, within a text."""
 CHANGE_LAST: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
-"""Programs that write only the last file that is named, unless an option names the folder."""
+"""Programs that write only the last named file, unless an option names the folder."""
 FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
 """Matches the beginning of an option that names the folder: `-t`, `-rt`, `--target-directory`."""
 SINGLE: Final = frozenset(
@@ -36,10 +36,10 @@ SINGLE: Final = frozenset(
 )
 """Programs that write only files that their words name, or that serve a folder."""
 COPIES: Final = frozenset({"cp", "ln", "mv", "rsync", "scp"})
-"""Programs that write into the last folder that is named."""
+"""Programs that write into the last named folder."""
 RECURSIVE: Final = re.compile(r"-(?:[A-Za-z]{0,16}[rRa]|-recursive|-archive)")
 AS_TARGET: Final = re.compile(r"-(?:[A-Za-z]{0,16}[nTt]|-no-(?:target-dir|deref)|-target)")
-"""Matches an option by which the last folder itself is replaced, or another word names it."""
+"""Matches an option by which the last folder itself is replaced, or another word names the folder."""
 UNPACKERS: Final = frozenset(
     {
         *("tar", "bsdtar", "gtar", "star", "unzip", "bsdunzip", "7z", "7za", "7zr", "7zz", "unrar", "cpio", "bsdcpio"),
@@ -50,7 +50,7 @@ UNPACKERS: Final = frozenset(
 PACKS: Final = re.compile(r"-?[A-Za-z]{0,16}[ctu][A-Za-z]{0,16}\Z|--(?:create|list|append|update|test)")
 """Matches the first argument with which such a program writes at most an archive."""
 IN_OWN_FOLDER: Final = frozenset({"clone", "commit", "config", "init", "--version"})
-"""The first arguments of `git` with which it writes nothing but a folder of its own, or the one that is named."""
+"""The first arguments of `git` with which it writes only its own folder, or a named one."""
 
 
 def filled_folders(program: str, arguments: Sequence[str], targets: Sequence[str]) -> Iterable[str]:
@@ -81,7 +81,7 @@ def _copied(program: str, arguments: Sequence[str]) -> Iterable[str]:
 
 
 def targets_of(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """The folder or name that a command which copies makes, and its sources."""
+    """The folder or name that a copying command makes, and its sources."""
     paths = [word for word in arguments if not word.startswith("-")]
     for at, word in enumerate(arguments):
         if (option := FOLDER_OPTION.match(word)) is not None:
@@ -92,7 +92,7 @@ def targets_of(arguments: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def is_content(program: str, source: str) -> bool:
-    """Whether what is in a folder is copied, or names that are not known."""
+    """Whether a source stands for the content of a folder, or for names that are not known."""
     return (
         (program == "rsync" and source.endswith("/"))
         or source.rstrip("/").endswith(("/.", "*", "?", "]", "}"))

@@ -28,7 +28,7 @@ PLACEHOLDER_VALUE: Final = (
 
 
 def read_value(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
-    """The value of a flag's text; `INVALID` after a fault, and if the value is not known."""
+    """Convert a flag's text to its value, and report a fault; `INVALID` after one, and if the value is not known."""
     if type(text) is Unknown:
         return _read_unknown(flag, text, place, result)
     if len(result.faults) >= result.max_faults:
@@ -63,7 +63,7 @@ def _read_unknown(flag: Flag, text: str, place: str, result: ParseResult) -> Any
 def read_values(
     flag: Flag, words: Sequence[str], places: Sequence[str], at: int, table: Flags, result: ParseResult
 ) -> tuple[int, Any]:
-    """The value of a flag with `nargs`: a list, or a single value for `?`."""
+    """Read the values of a flag with `nargs`: the position after them, and a list, or a single value for `?`."""
     start = at
     most = {"+": len(words), "?": 1}.get(flag.nargs, flag.nargs) if isinstance(flag.nargs, str) else flag.nargs
     assert isinstance(most, int)

@@ -28,7 +28,7 @@ POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M
 TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})
 MAX_SHOWN: Final = 24
-"""The most fields that a message lists, and the most digits of a number with a suffix."""
+"""The maximum number of fields that a message lists, and of digits of a number with a suffix."""
 
 
 class InvalidValue(PolicyError):

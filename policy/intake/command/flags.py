@@ -38,11 +38,11 @@ FREE_FORM: Final = frozenset({"additional_config", "model_loader_extra_config", 
 """Options that may contain credentials: an address with a password, settings of a plugin or a loader."""
 SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object", "object-or-level", "overrides"})
 LEVEL: Final = "-O"
-"""Read by the parser itself: a level, and up to 0.11 also the short form of `--compilation-config`."""
+"""The flag that the parser itself reads: a level, and up to 0.11 also the short form of `--compilation-config`."""
 NO_LEVEL_SINCE: Final = Version("0.9.2")
 """The first release in which `--compilation-config` takes an object only, and no level."""
 OBJECTS_SINCE: Final = Version("0.10.0")
-"""The first release whose model configuration refuses overrides by their type."""
+"""The first release that refuses overrides of the model configuration because of their type."""
 NEGATIVE: Final = re.compile(r"-\d+")
 UNDERSCORES_SINCE: Final = Version("0.5.1")
 """The first release that accepts underscores instead of dashes in a flag's name."""
@@ -221,13 +221,13 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @cache
 def flag_history() -> dict[str, dict[str, Any]]:
-    """Option → release → the row from this release on, null if it is no longer there."""
+    """Option → release → the row from this release on, None if it is no longer there."""
     text = (TABLES_FOLDER / f"{ARGUMENTS}.jsonl").read_text(encoding="utf-8")
     return dict(map(json.loads, text.splitlines()))
 
 
 def spans(since: Mapping[str, Any]) -> list[tuple[int, int, Any]]:
-    """The rows of an option's history with the index of the first release that each is for, and of the next one."""
+    """The rows of an option's history, each with the indices of its first release and of the first one after it."""
     order = releases_with_flags()
     starts = sorted(map(order.index, since))
     return [(start, end, since[order[start]]) for start, end in pairwise([*starts, len(order)])]

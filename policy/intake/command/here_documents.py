@@ -28,7 +28,7 @@ REST_OF_LINE: Final = re.compile(
 EXPANDED: Final = re.compile(r"[$`\\]")
 """Matches what a shell replaces in the text of a here-document whose delimiter is not quoted."""
 EXPANDED_LINE: Final = re.compile(r"^[ \t]*+[$`]", re.MULTILINE)
-"""Matches the beginning of a line that consists of what a shell puts in."""
+"""Matches the beginning of a line that starts with an expansion."""
 
 STDIN: Final = frozenset({"-", "-s", "--"})
 """The options after which a shell reads its program from its input."""
@@ -48,10 +48,10 @@ class HereDocuments(Struct):
         return at <= self.line_end
 
     def read(self, at: int, start: int, delimiter: str, *, strips_tabs: bool, is_joined: bool) -> str:
-        """The text of the here-document whose operator is at ``start`` and whose delimiter ends at ``at``.
+        """Read the here-document with its operator at ``start`` and its delimiter up to ``at``, and return its text.
 
-        It is an Unknown if something in it is replaced before the shell reads it. Bash also ends it at lines that
-        are joined by a backslash to the delimiter, if the delimiter is not quoted: ``is_joined``.
+        The text is an Unknown if something in it is replaced before the shell reads it. If the delimiter is not quoted
+        (``is_joined``), bash also ends the text at lines that backslashes join to the delimiter.
 
         Raises:
             ShellSyntaxError: the text does not begin with the next line, or its end is missing.
@@ -96,7 +96,7 @@ class HereDocuments(Struct):
 
 
 def with_here_documents(words: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """The words of a command that gets ``texts``, of which a program reads the last one."""
+    """The words of a command that gets ``texts``; a program reads only the last one."""
     if not texts:
         return list(words)
     text = texts[-1]

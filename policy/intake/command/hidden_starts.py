@@ -1,8 +1,8 @@
 """Find what lets a script run text that is read as data, or another program than a name says.
 
-A script that starts no server as it is read may start one so: `alias cat=sh`, or a `cat` that is a link to a shell. Not
-here: whether the script names vLLM's server, without which none of this counts (`launcher`), and what shells read
-differently from each other (`ambiguous_text`).
+A script that starts no server as it is read may start one in such a way: `alias cat=sh`, or a `cat` that is a link to a
+shell. Not here: whether the script names vLLM's server, without which none of this counts (`launcher`), and what shells
+read differently from each other (`ambiguous_text`).
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 NAMING: Final = RENAMING_COMMANDS | {"enable"}
 """Commands of a shell that change which program a name runs."""
 RENAMES: Final = re.compile(r"[^-].*|-[A-Za-z]*[pnfd]", re.DOTALL)
-"""Matches a word with which such a command does."""
+"""Matches a word with which such a command changes a name."""
 LISTS: Final = frozenset({"alias", "enable"})
-"""Those that list names with `-p`."""
+"""The commands among these that list names with `-p`."""
 SOURCING: Final = frozenset({".", "source"})
 PLACING: Final = (COPY_PROGRAMS - {"cat", "tee"}) | {"mount", "rename", "update-alternatives"}
 """Programs that may put one file in the place of another."""
 KNOWN_BY_NAME: Final = TEXT_PROGRAMS | TOOLS
 """Programs whose names say that they run nothing of what they get."""
 PRINTING: Final = (TEXT_PROGRAMS - {"test"}) | {"head", "sleep", "sort", "tail", "tee", "tr", "true", "uniq", "wc"}
-"""Those that a script puts hardly anywhere, unlike a folder `test`."""
+"""Such programs whose names a script hardly ever gives to anything else, unlike `test`, which may be a folder."""
 RUNNERS: Final = frozenset({*SHELLS, *LAUNCHERS, *INTERPRETERS, *PROGRAMS, "env", "eval", "xargs"})
 FILES: Final = re.compile(r"[\w.+/-]++")
 """Matches what may be the file of a program, also within a substitution: `$(which sh)`."""
 SYSTEM_FOLDERS: Final = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 """The folders whose programs are what their names say, unless a script changes them."""
 OTHERS: Final = (TOOLS | READERS) - NAMING - PLACING - TEXT_PROGRAMS - RUNNERS - {"sed"}
-"""Known programs whose names alone say that they change nothing of this."""
+"""Known programs whose names alone say that they do none of this."""
 BY_TEXT: Final = re.compile(r"(?:^|[(;&|`\s])(?:alias|enable|hash|ln|cp|mv|install|sed)\s[^;&|\n]*")
-"""Matches such a command within a substitution."""
+"""Matches a command within a substitution that may rename or place a program, or run what it reads."""
 
 
 def hidden_start(scripts: Iterable[Sequence[Command]]) -> str:
@@ -85,7 +85,7 @@ def _of_script(commands: Sequence[Command]) -> str:
 
 
 def places_program(commands: Iterable[Command]) -> bool:
-    """Whether a command may put a program in the place of a known one, or give a program that runs others a name."""
+    """Whether a command may put a program in the place of a known one, or give another name to one that runs others."""
     return any(map(_places, commands))
 
 

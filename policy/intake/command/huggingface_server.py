@@ -1,6 +1,6 @@
-"""The arguments of KServe's Hugging Face server as those of vLLM, which it runs in its process (read at KServe 0.20).
+"""Convert the arguments of KServe's Hugging Face server to those of vLLM (read at KServe 0.20).
 
-It has flags of its own, passes vLLM's on, and ignores any other.
+The server runs vLLM in its process. It has its own flags, passes vLLM's on, and ignores any other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OWN_SWITCHES: Final = frozenset(
         *("--return_probabilities", "--return_raw_logits", "--disable_log_requests"),
     }
 )
-"""Those without one."""
+"""The same for flags without a value."""
 VLLM_FLAGS: Final = {
     "--max_length": "--max-model-len",
     "--max_model_len": "--max-model-len",
@@ -45,9 +45,9 @@ VLLM_FLAGS: Final = {
     "--tokenizer_revision": "--tokenizer-revision",
     "--trust_remote_code": "--trust-remote-code",
 }
-"""Those that set an option of vLLM. It takes no other name with underscores, nor dotted options."""
+"""The server's own flags that set an option of vLLM. It takes no other name with underscores, nor dotted options."""
 OWN: Final = (OWN_FLAGS | OWN_SWITCHES | VLLM_FLAGS.keys()) - {"--model", "--config", "--max_log_len", "--task"}
-"""Those that its parser has with vLLM; the last two are there without it."""
+"""The flags of the server's parser when it runs vLLM; it has `--max_log_len` and `--task` only without vLLM."""
 END: Final = "--"
 WITHOUT_EFFECT: Final = {
     "--model": "its own `--model_id` names the model",
@@ -55,7 +55,7 @@ WITHOUT_EFFECT: Final = {
 }
 VLLM: Final = "vllm"
 MANY: Final = 1_000_000
-"""The values of a flag that takes any number of them."""
+"""The number of values of a flag that takes any number of them."""
 TRANSFORMERS: Final = "huggingface"
 NOT_SURE: Final = (
     "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"

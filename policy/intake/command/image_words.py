@@ -1,4 +1,4 @@
-"""The image in the words of a command that starts a container: its name, of which a part may not be known.
+"""The image in the words of a command that starts a container: its name, parts of which may not be known.
 
 Not here: what a name means (`policy.intake.manifests.images`).
 """
@@ -25,19 +25,19 @@ ASSIGNED: Final = re.compile(
     r"""(?:^|(?<=[\s({]))(?:([A-Za-z_][A-Za-z0-9_]*+)\+?=(["']?[A-Za-z0-9])?"""
     r"""|(?:for|select)[ \t]++([A-Za-z_][A-Za-z0-9_]*+)[ \t]++in\s)"""
 )
-"""Matches the beginning of an assignment within a line, with that of a known value, or of a loop over values."""
+"""Matches an assignment within a line, up to the beginning of a known value, or the beginning of a loop over values."""
 ENDS: Final = re.compile(r"[;\n]")
 VLLM: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])", re.IGNORECASE)
-"""Matches vLLM's name within that of an image or a variable: `vllm/vllm-openai`, `$VLLM_IMAGE`."""
+"""Matches vLLM's name within the name of an image or a variable: `vllm/vllm-openai`, `$VLLM_IMAGE`."""
 
 
 def has_vllm(text: str) -> bool:
-    """Whether a text has vLLM's name, also within that of a variable."""
+    """Whether a text has vLLM's name, also within the name of a variable."""
     return VLLM.search(text) is not None
 
 
 def image_text(word: str) -> str:
-    """An image's word, whose text has a placeholder such as `${TAG}` for each part whose value is not known."""
+    """The word of an image, with a placeholder such as `${TAG}` for each part whose value is not known."""
     if type(word) is not Unknown:
         return word
     parts: list[str] = []
@@ -60,7 +60,7 @@ def _end(word: str, found: re.Match[str]) -> int:
 
 
 class NamedImages(Struct, frozen=True):
-    """The variables of a script that may have an image of vLLM, and those to which it gives a value that it has.
+    """The variables of a script that may have an image of vLLM, and the variables to which it gives a known value.
 
     ``is_named``: whether the script has vLLM's name anywhere.
     """
@@ -72,7 +72,7 @@ class NamedImages(Struct, frozen=True):
     def may_have(self, images: Iterable[str]) -> bool:
         """Whether words whose values are not known may be an image of vLLM.
 
-        So may variables that the script does not set, arguments and substitutions, if it names vLLM anywhere.
+        Variables that the script does not set, arguments and substitutions may be one too, if it names vLLM anywhere.
         """
         for image in images:
             names = set(REFERENCE.findall(image))
@@ -87,7 +87,7 @@ NO_NAMES: Final = NamedImages(frozenset(), frozenset(), is_named=False)
 
 
 def named_images(text: str) -> NamedImages:
-    """What a script says of images in variables; one with the value of a variable that may have vLLM's may have it."""
+    """A script's variables that may have an image of vLLM; one that is set from such a variable may have one too."""
     if not has_vllm(text):
         return NO_NAMES
     users: dict[str, list[list[str]]] = {}

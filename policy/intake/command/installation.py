@@ -51,7 +51,7 @@ def installed_vllm(words: Sequence[str]) -> Installation | None:
 
 
 def install_effect(words: Sequence[str], variables: InstallVariables) -> InstallEffect | None:
-    """What a command means for the vLLM that runs after it; None if it means nothing."""
+    """How a command affects the vLLM that runs after it; None if it does not."""
     if not any(map(INSTALLS.search, words)):
         return None
     programs = [word.rpartition("/")[2] for word in words]

@@ -97,7 +97,7 @@ UV_PIP: Final = launcher(
 PYTHON: Final = launcher(
     flags="-b -B -E -I -O -P -q -s -u -v", values="-W -X", modules="-m", abbreviates=False, ends_options=False
 )
-"""Python's options before `-m pip` that keep which environment it is."""
+"""Python's options before `-m pip` that do not change the environment."""
 TRANSPARENT: Final = frozenset({"nohup", "nice", "ionice", "stdbuf", "time", "command"})
 """Launchers that start pip as they are started: in the same environment, and until it has ended."""
 UV_VARIABLES: Final = frozenset(
@@ -124,8 +124,8 @@ ENVIRONMENT_VARIABLES: Final = ("VIRTUAL_ENV", "CONDA_PREFIX")
 class InstallWords(Struct):
     """The words of an `install`: what it is to install, and the words of its options.
 
-    ``installs``: false if it only prints something. ``is_known``: whether the options up to there are known, so that
-    the requirements are all. ``changes``: whether an option may change where or whether it installs.
+    ``installs``: false if it only prints something. ``is_known``: whether all its options are known, so that no
+    requirement is missing. ``changes``: whether an option may change where or whether it installs.
     """
 
     requirements: list[str]

@@ -1,6 +1,6 @@
 """Whether a simple command certainly succeeds or fails, whatever the state of the machine: `true`, `[ a = b ]`.
 
-Of `[` and `test` the operators are read that bash and dash have in common, and that look at no file.
+Of `[` and `test`, only the operators are read that bash and dash have in common and that look at no file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CERTAIN_STATUS: Final = {"true": True, ":": True, "false": False}
 """The commands that certainly succeed or fail."""
 TESTS: Final = frozenset({"[", "test"})
-"""The commands of which ``test_status`` knows more; the value of a variable in one may be an assumed one."""
+"""The commands that ``test_status`` evaluates; the value of a variable in one may be an assumption."""
 NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 UNARY: Final[dict[str, Callable[[str], bool]]] = {"-n": bool, "-z": operator.not_}
 TEXTS: Final[dict[str, Callable[[str, str], bool]]] = {"=": operator.eq, "!=": operator.ne}

@@ -30,7 +30,7 @@ def references(text: str) -> list[str]:
 
 
 def _parts(text: str) -> Iterator[tuple[str, str | None]]:
-    """The parts of a text: what stands before a reference, with `$` for `$$`, and its name, which the last one lacks.
+    """The parts of a text: the text before each reference, with `$` for `$$`, and its name; None at the end.
 
     A name ends at the first bracket, whatever is in it:
     https://github.com/kubernetes/kubernetes/blob/v1.34.0/third_party/forked/golang/expansion/expand.go
@@ -87,8 +87,9 @@ def expand_references(
     """Expand Kubernetes' `$(NAME)`, which `$$` escapes. Without a budget, the caller limits the values.
 
     A reference to an unset variable stays as written. The result is an Unknown if a value is unknown, or if Kubernetes
-    may set a variable that is not in ``env``; with ``has_hidden_variables`` any variable may be set, and none if those
-    in ``env`` ``are_all``. A text without any reference is returned as it is: a shell may still expand a Pattern.
+    may set a variable that is not in ``env``. With ``has_hidden_variables`` any variable may be set; if those in
+    ``env`` are ``are_all``, none may. A text without any reference is returned as it is: a shell may still expand a
+    Pattern.
 
     Raises:
         ShellSyntaxError: the values have too many characters.

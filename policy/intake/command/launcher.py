@@ -184,7 +184,7 @@ def _hidden(context: ScriptContext) -> UnreadableCommand | None:
 class Placing(Struct, frozen=True):
     """What a command may do to programs that another one runs: put one in the place of another, or write a script.
 
-    ``names`` has what of vLLM's server it names (`server_names`), which what it writes has as well.
+    ``names`` says what of vLLM's server the command names (`server_names`), and so what its script may name.
     """
 
     puts: bool = False
@@ -224,12 +224,13 @@ def find_server(
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a whole command starts, or why that is not known; None if it starts no server.
 
-    A command that cannot be read names vLLM's server also if its words have only `serve`, and vLLM's name is a part of
-    a variable's value, or ``has_vllms_image``: the image has it.
+    A command that cannot be read also names vLLM's server if its words have only `serve`, and vLLM's name is in a
+    variable's value or, with ``has_vllms_image``, in the image.
     ``is_command``: whether the first word is certainly a program, and no argument of an image's entry point. `env` is
     the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
-    Flags alone, or a model with flags, do not count: they could be another program's. With ``doubts_programs`` it is
-    not known either of a program that may start others. ``folder`` is the absolute working folder in which it starts.
+    Flags alone, or a model with flags, do not count: they could be another program's. With ``doubts_programs``, a
+    program that may start others is a reason too. ``folder`` is the absolute working folder in which the command
+    starts.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None

@@ -57,12 +57,12 @@ class Launcher(Struct, frozen=True, gc=False):
 
     ``operands`` are the forms of the words between its options and the program. With ``commands``, the word there is
     one of them, and its launcher reads the rest. ``number`` is the form of an option that is a number. If it
-    ``abbreviates``, a long option may be any beginning that only it has. If it ``assigns``, `NAME=VALUE` may stand
+    ``abbreviates``, a long option may be shortened to any unique beginning. If it ``assigns``, `NAME=VALUE` may stand
     among its options. With ``separator``, everything before `--` is its own. ``ends_options``: whether `--` may stand
     after its options.
 
-    ``changes_variables``: whether it may change them in an unknown way, as it also may if one of ``variables`` is set.
-    ``is_read``: whether the grammar is known.
+    ``changes_variables``: whether it may change variables in an unknown way; it also may if one of ``variables`` is
+    set. ``is_read``: whether the grammar is known.
     """
 
     options: Mapping[str, Option]
@@ -83,8 +83,8 @@ class LauncherWords(Struct):
     """The words of a launcher up to ``end``, where its program is, and the meanings of its options.
 
     ``is_unexpected``: whether the word at ``end`` is not in the launcher's grammar, so that the position of the program
-    is not known. ``is_command``: whether that is so because it is another subcommand. ``launcher`` is that of the
-    subcommand, if there is one.
+    is not known. ``is_command``: whether that is so because it is another subcommand. ``launcher`` is the launcher of
+    the subcommand, if there is one.
     """
 
     end: int

@@ -25,7 +25,7 @@ POLICIES: Final = {
     "--rr": "r",
     **dict.fromkeys(("--all-tasks", "--reset-on-fork", "--verbose"), ""),
 }
-"""The long options of `chrt` without values, and the letters of the policies, of which the last one counts."""
+"""The long options of `chrt` without values, each with the letter of its policy; the last policy counts."""
 LETTERS: Final = frozenset("aRv")
 WITHOUT_PRIORITY: Final = frozenset("bdeio")
 """The policies whose only priority is 0."""

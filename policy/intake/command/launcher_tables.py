@@ -109,7 +109,7 @@ UV_STARTING: Final = (
     "--isolated --no-env-file --no-index -U --upgrade --no-sources --reinstall --compile-bytecode "
     "--no-build-isolation --no-build --no-binary --refresh --require-build-hashes --no-require-build-hashes"
 )
-"""The flags that the subcommands which start a program share."""
+"""The flags shared by the subcommands that start a program."""
 UV_STARTING_VALUES: Final = (
     "--env-file -w --with --with-editable --with-requirements --python-platform --index --default-index -i --index-url "
     "--extra-index-url -f --find-links --index-strategy --keyring-provider -P --upgrade-package --upgrade-group "

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 LINKERS: Final = frozenset({"ln", "link"})
 MAX_LINKS: Final = 8
-"""How many links a path may lead through."""
+"""The maximum number of links that are followed for a path."""
 
 
 class Links(Struct):
-    """The links so far, by their resolved paths, with those to which they lead; both of a name that may be a folder."""
+    """The links so far, by resolved path, with the paths to which they lead; two if a name may be that of a folder."""
 
     _targets: dict[str, str] = {}
 

@@ -35,11 +35,11 @@ STARTING: Final = frozenset({"up", "create", "run"})
 """The commands of Compose that make images with the option `--build`."""
 COMMANDS: Final = BUILDING | NAMING.keys() | LOADING | STARTING | {PULL}
 TAGS: Final = re.compile(r"-[A-Za-z]{0,16}t")
-"""Matches short options of which the last one has the name of an image."""
+"""Matches combined short options of which the last takes the name of an image."""
 OUTPUT_NAME: Final = re.compile(r"(?:^|[,=])name=([^,]+)")
 PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*+\}")
 LOCAL: Final = re.compile(r"(?:(?:index\.)?docker\.io/(?:library/)?|localhost/)")
-"""Matches the beginning of a name that has the same meaning without it."""
+"""Matches the beginning of a name that means the same without it."""
 MAX_COMMAND: Final = 16
 """How many words before the command of a container program are read."""
 MAX_PATTERNS: Final = 256
@@ -48,10 +48,10 @@ MAY_MAKE: Final = "`{}` may make the image {}, which may have another vLLM"
 
 
 class MadeImages(NamedTuple):
-    """The images that commands make, by their names, and the commands.
+    """The images that commands make, each with the command that makes it.
 
-    Of a name that is not known, ``patterns`` have its beginning, its end and the command. ``other`` is a command that
-    may make any image; empty if none does.
+    ``names`` has the known names. For a name that is not known, ``patterns`` has its beginning, its end and the
+    command. ``other`` is a command that may make any image; empty if none does.
     """
 
     names: Mapping[str, str]
@@ -165,6 +165,6 @@ def _is_other_file(target: str, source: str) -> bool:
 
 
 def _whole_name(image: str) -> str:
-    """The name of an image with its tag, without the registry that is meant anyway."""
+    """The name of an image with its tag, without the default registry."""
     name = LOCAL.sub("", image, count=1)
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"

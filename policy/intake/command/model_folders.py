@@ -30,7 +30,7 @@ NAMES_MODEL: Final = re.compile(r"--?(?:[\w-]{0,64}?[_-])?(?:model|repo|tokenize
 PATHS: Final = re.compile(r"(?<![\w.~/-])[\w.~/-]++")
 """Matches what may be a path within a text."""
 IS_TEXT: Final = re.compile(r"[\s('\"><]")
-"""Matches what a word has that is code or several words, and no path."""
+"""Matches a character of a word that is code or several words, and not a path."""
 MODEL_FLAGS: Final = frozenset({"--model", "--hf-config-path", "--speculative-config.model", "--speculative-model"})
 CONFIG_FLAG: Final = "--config"
 DRAFT_FLAGS: Final = frozenset({"--speculative-config", "-sc"})
@@ -42,17 +42,17 @@ BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|sk
 
 
 ABSOLUTE: Final = frozenset("/~$")
-"""The characters with which a path begins that is in no working folder, or in one that is not known."""
+"""The first characters of a path that is in no working folder, or in one that is not known."""
 IMAGE_FOLDER: Final = "/vllm-workspace"
 """The working folder of vLLM's images, in which a script may start if no other folder is known."""
 MAX_POSSIBLE: Final = 16
-"""How many paths of which only parts are known are kept of each kind; with more, any model may be changed."""
+"""The maximum number of partly known paths of each kind; with more, any model may be changed."""
 MAX_CHANGED: Final = 4096
-"""How many folders with written paths are kept; with more, any model may be changed."""
+"""The maximum number of folders with written paths; with more, any model may be changed."""
 
 
 class ChangedModels(Struct):
-    """What the commands of a script so far may have changed of the folders of models; all paths are resolved."""
+    """What the commands of a script so far may have changed in the folders of models; all paths are resolved."""
 
     _made: dict[str, str] = {}
     """The folders and files that commands may make, with the programs."""
@@ -61,13 +61,13 @@ class ChangedModels(Struct):
     _changed: dict[str, str] = {}
     """The folders above the paths that commands may write, with the programs."""
     _may_make: dict[PossiblePath, str] = {}
-    """The paths of which only parts are known that commands may make, with the programs."""
+    """The partly known paths that commands may make, with the programs."""
     _may_fill: dict[PossiblePath, str] = {}
-    """Those that commands may make or fill with what they do not name."""
+    """The partly known paths that commands may make, or fill with what they do not name."""
     _may_write: dict[PossiblePath, str] = {}
-    """Those that commands may write."""
+    """The partly known paths that commands may write."""
     _many: str | None = None
-    """The program that may write a path above which there are too many of these folders."""
+    """The program that may write beyond the maximum number of folders or paths; None if there is none."""
 
     def make(self, program: str, path: str) -> None:
         """Note that a program may make a folder or a file."""
@@ -90,11 +90,11 @@ class ChangedModels(Struct):
             folder = folder.rpartition("/")[0]
 
     def make_possible(self, program: str, path: PossiblePath, *, fills: bool = False) -> None:
-        """Note that a program may make, or fill, a path of which only parts are known."""
+        """Note that a program may make, or fill, a partly known path."""
         self._note(self._may_fill if fills else self._may_make, program, path)
 
     def write_possible(self, program: str, path: PossiblePath) -> None:
-        """Note that a program may write such a path."""
+        """Note that a program may write a partly known path."""
         self._note(self._may_write, program, path)
 
     def _note(self, paths: dict[PossiblePath, str], program: str, path: PossiblePath) -> None:
@@ -104,7 +104,7 @@ class ChangedModels(Struct):
             paths.setdefault(path, program)
 
     def may_change(self, path: str) -> str | None:
-        """The program that may write a file, or in a folder, by a path of which only parts are known."""
+        """The program that may write a file, or in a folder, by a partly known path."""
         for possible, program in (*self._may_make.items(), *self._may_fill.items(), *self._may_write.items()):
             if possible.end and (possible.may_be(path) or possible.may_be_in(path)):
                 return program
@@ -141,7 +141,7 @@ class ChangedModels(Struct):
                 yield f"{quoted(changer)} may change the files of the folder {quoted(name)} before vLLM loads them"
 
     def _possible(self, paths: Iterable[str], *, is_model: bool) -> tuple[str | None, str | None]:
-        """The programs that may make and that may change one of the paths, by a path of which only parts are known."""
+        """The programs that may make and that may change one of the paths, by a partly known path."""
         for path in paths:
             for possible, program in self._may_make.items():
                 if possible.may_be(path):
@@ -157,7 +157,7 @@ class ChangedModels(Struct):
     def _filler(self, name: str, path: str) -> str | None:
         """The program that may fill a folder or one above it.
 
-        For what may be the name of a model in the Hub, such as `a/b`, those above are only `a`.
+        For a possible name of a model in the Hub, such as `a/b`, only `a` is above it.
         """
         if not self._filled:
             return None
@@ -187,12 +187,12 @@ def _named(server: ServerCommand) -> Iterator[tuple[str, bool]]:
 
 
 def _takes_no_value(word: str) -> bool:
-    """Whether a word is certainly no flag with its value in the next word."""
+    """Whether a word is certainly not a flag that takes the next word as its value."""
     return BOOLEAN_FLAG.match(word) is not None or "=" in word or not word.startswith("-")
 
 
 def made_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
-    """The folders and files that a command may make or fill, as written; not those named as what it reads."""
+    """The folders and files that a command may make or fill, as written, without those named as what it reads."""
     if program in REMOVERS or (program in TARS and any(map(PACKS.match, arguments[:1]))):
         return
     if program in SHELLS or program == "eval":
@@ -213,9 +213,9 @@ def made_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
 
 
 def filled_by(program: str, arguments: Sequence[str], made: Sequence[str], filled: Iterable[str]) -> Iterable[str]:
-    """Those of the folders that a command fills with what its words do not name.
+    """The folders that a command may fill with what its words do not name.
 
-    ``made`` are those that it may make, and ``filled`` those that it fills with any files.
+    ``made`` are the folders that it may make, and ``filled`` those that it fills with any files.
     """
     if program in REMOVERS:
         return ()
@@ -229,7 +229,7 @@ def filled_by(program: str, arguments: Sequence[str], made: Sequence[str], fille
 
 
 def _above_glob(path: str) -> str:
-    """The folder in which a pattern such as `/models/*/config.json` may match any; empty if the path is none."""
+    """The folder below which a pattern such as `/models/*/config.json` matches; empty if the path is not a pattern."""
     found = GLOB.search(path) if "/" in path else None
     return "" if found is None else path[: found.start()].rpartition("/")[0]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 DEPTH: Final = 4
 EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
-"""The arguments of the script that contains `eval`, which are not known."""
+"""Stands for the unknown arguments of the script that contains `eval`."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 XARGS_INPUT: Final = "$(xargs)"
 """Stands in for the arguments that `xargs` reads from its input."""
@@ -115,7 +115,7 @@ def server_of_shell(
 def _with_startup_doubt(
     found: ServerCommand | UnreadableCommand | None, doubt: str, place: str, env: Variables, budget: ExpansionBudget
 ) -> ServerCommand | UnreadableCommand | None:
-    """The result of a shell at a place that may change variables before its script: those that it does not set."""
+    """The result of a shell whose start-up may change the variables that its script does not set."""
     if not doubt or not isinstance(found, ServerCommand):
         return found
     budget.copy(len(env) + len(found.env))
@@ -171,9 +171,9 @@ def server_of_eval(
 
 
 def _has_visible_gaps(words: Sequence[str]) -> bool:
-    """Whether the unknown parts of words are their expansions as written, which a second reading finds again.
+    """Whether the unknown parts of words are expansions as written, so that a second reading finds them again.
 
-    It would take an escaped one for literal text, and braces for one word.
+    A second reading would take an escaped expansion for literal text, and braces for one word.
     """
     return all(
         type(word) is not Unknown or (("$" in word or "`" in word) and "\\$" not in word and "\\`" not in word)

@@ -29,7 +29,7 @@ MODE: Final = "mode"
 
 
 def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
-    """The value of a text that the release refuses and another takes, after a launch error; otherwise `INVALID`.
+    """Add a launch error for a value that the release refuses and another takes, and return it; otherwise `INVALID`.
 
     The value of an option that facts depend on is known only if it means the same in both releases: that of a boolean
     flag, and a level of compilation, whose successor is the mode of the same number. No release has a value for the
@@ -59,7 +59,7 @@ def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult
 def _value_in_other_release(flag: Flag, text: str, release: str) -> tuple[Any, str, str] | None:
     """The value in the nearest earlier release that takes the text, else in the first later one, and its releases.
 
-    The text is parsed once in each form that the flag has had, and once as each kind if it cannot be read as that.
+    The text is parsed once in each form that the flag has had, and no more as a kind that cannot read it.
     """
     order = releases_with_flags()
     here = order.index(release)

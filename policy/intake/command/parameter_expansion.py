@@ -78,7 +78,7 @@ class ParameterExpansion:
         self.has_hidden_variables = has_hidden_variables
 
     def within(self, text: str) -> ParameterExpansion:
-        """The same for a text within the script."""
+        """The expansion of a text within the script."""
         hidden = self.has_hidden_variables
         return ParameterExpansion(text, self.builder, self.parameters, has_hidden_variables=hidden)
 

@@ -30,21 +30,20 @@ KNOWN: Final = frozenset({bool, int, float})
 """The types of values that are always known."""
 MAX_WARNINGS: Final = 32
 COMPOSE_MARK: Final = "!}"
-"""How the reference to a variable ends that Compose would replace by an unknown value."""
+"""The end of a reference to a variable that Compose would replace with an unknown value."""
 
 
 class ParseResult:
     """The options and messages of one command line, with the limits on messages.
 
-    ``others`` has the values of options that no fact depends on, with their places; `UNKNOWN` if a value is not known.
-    ``is_plain``: whether no argument in ``ignored`` has anything to mask; not to search them again saves 1.3 % of the
-    instructions to derive facts.
-    ``found_at`` has the place of each other option, ``members`` those of an option's dotted keys. ``omitted`` counts
-    the messages beyond the limit. ``after_secret``: whether the last flag's value may be a secret, so that an
-    unexpected word after it is masked. ``late_faults`` has the faults of options that a later value replaces.
-    ``assumed`` is the release if nothing states which one runs. ``reported`` has the options of which a warning says
-    that their value is not known, ``unknown_options`` those that no fact depends on. ``unknown_model`` is the
-    model's name as written if its value is not known.
+    ``others`` has the values of options that no fact depends on, with their places; an unknown value is `UNKNOWN`.
+    ``found_at`` has the places of the options that facts depend on, ``members`` the places of an option's dotted keys.
+    ``is_plain``: whether no argument in ``ignored`` has anything to mask. Not searching them again saves 1.3 % of the
+    instructions to derive facts. ``omitted`` counts the messages beyond the limit. ``after_secret``: whether the last
+    flag's value may be a secret, so that an unexpected word after it is masked. ``late_faults`` has, by option, the
+    faults that a later value replaces. ``assumed`` is the release if nothing states which one runs. ``reported`` has
+    the options whose value a warning calls unknown. ``unknown_options`` has the options with unknown values that no
+    fact depends on. ``unknown_model`` is the model's name as written if its value is not known.
     """
 
     __slots__ = (
@@ -101,7 +100,7 @@ class ParseResult:
         self.reported: set[str] = set()
 
     def options(self) -> ParsedOptions:
-        """The result as a value, with a last message if others were omitted; counts them all for the request."""
+        """Add the last messages, count all messages towards the request's limit, and return the result as a value."""
         if self.late_faults:
             self.faults += [*self.late_faults.values()][: max(self.max_faults - len(self.faults), 0)]
         if self.omitted:
@@ -163,14 +162,14 @@ class ParseResult:
         self.unknown_sizes[flag.dest] = flag.name, text, place
 
     def note_unknown_model(self, text: str) -> str:
-        """Record that the model may be one whose value is not known; returns the name for its configuration."""
+        """Record the name of a model whose value is not known, and return it without the mark of Compose."""
         self.unknown_model = text.replace(COMPOSE_MARK, "}")
         return self.unknown_model
 
     def ignore(self, flag: Flag, written: Sequence[str], value: Any, place: str) -> None:
         """Record a flag that no fact depends on, with its value masked if it may be a secret.
 
-        Its value is not known if it may be one. The last value wins.
+        The value is recorded as `UNKNOWN` if it may be a secret. The last value wins.
         """
         is_known = not flag.secret and _is_known(value)
         self.others[flag.dest] = (value if is_known else UNKNOWN), place
@@ -215,8 +214,8 @@ class ParseResult:
     def fault_of(self, flag: Flag, text: str, place: str, message: str, *, is_late: bool) -> None:
         """Add the fault of a flag's value, which vLLM's parser refuses.
 
-        vLLM's parser reads the fields of a ``json`` flag only after all words, so a later value of it replaces the
-        fault.
+        vLLM's parser reads the fields of a ``json`` flag only after all words, so a later value of the flag replaces
+        the fault.
         """
         value = HIDDEN if flag.secret or is_secret(flag.name) else masked(text)
         if is_late and flag.kind == "json":
@@ -237,7 +236,7 @@ class ParseResult:
     def refuse(self, place: str, message: str, option: str = "", value: str = "") -> None:
         """Add the fault of a word that vLLM's parser refuses; faults beyond the maximum are dropped.
 
-        ``option`` is the one that it is a value of, ``value`` that value without secrets.
+        ``option`` is the option that takes the word as its value, ``value`` that value without secrets.
         """
         if len(self.faults) < self.max_faults:
             self.faults.append(self._refusal(RefusedArgument(place, option, value), message))

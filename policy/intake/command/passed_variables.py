@@ -1,6 +1,6 @@
-"""The variables that a program which starts a container gets, after what the programs before it do to them.
+"""The variables of a program that starts a container, as the programs before it change them.
 
-They have the same effect as before vLLM: `sudo docker run -e NAME` passes on what `sudo vllm serve` gets.
+Those programs have the same effect as before vLLM: `sudo docker run -e NAME` passes on what `sudo vllm serve` gets.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class PassedVariables(Struct, frozen=True):
     """The variables of a command; None if a value is not known. ``removed`` are names that it certainly does not have.
 
     ``doubts`` say what may change them in an unknown way, and ``absent`` which programs of the command may not exist.
-    With ``has_hidden_variables`` there may be others, from the sources that ``notes`` name. ``secrets`` are those that
-    are stated around the command, whether it passes them on or not.
+    With ``has_hidden_variables`` there may be others, from the sources that ``notes`` name. ``secrets`` are the secrets
+    stated around the command, whether it passes them on or not.
     """
 
     env: dict[str, str | None]
@@ -62,10 +62,10 @@ def passed_variables(
     is_script: bool,
     names: Collection[str] = (),
 ) -> PassedVariables | None:
-    """What the program at ``at`` gets of the variables in ``env``; None if nothing starts it.
+    """The variables in ``env`` as the program at ``at`` gets them; None if nothing starts it.
 
-    ``is_script``: whether a shell runs the command. ``names`` are those that the program passes on; one that ``env``
-    does not have is not known, unless a program before it removes it.
+    ``is_script``: whether a shell runs the command. ``names`` are the variables that the program passes on; the value
+    of one that ``env`` does not have is not known, unless an earlier program removes the variable.
     """
     if not at:
         return PassedVariables(env)

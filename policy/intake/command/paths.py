@@ -16,7 +16,7 @@ DEVICES: Final = re.compile(
 )
 """Matches a path below `/dev` or `/proc` that leads to no file of a folder elsewhere."""
 IN_HOME: Final = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/(?!\.\.(?:/|\Z))[^/$`*?\[{]*+)*+")
-"""Matches a path in the home of the one who runs a command, of which only the home is not known."""
+"""Matches a path in the home of the user who runs a command, of which only the home is not known."""
 LINKS: Final = {
     **{f"/{name}": f"/usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")},
     "/var/run": "/run",
@@ -24,10 +24,10 @@ LINKS: Final = {
     "/usr/bin/X11": "/usr/bin",
     "/usr/local/man": "/usr/local/share/man",
 }
-"""The folders that are links in images of vLLM, with those to which they lead."""
+"""The folders that are links in images of vLLM, with the folders to which they lead."""
 LINK_STARTS: Final = tuple(LINKS)
 MAX_LINK: Final = 3
-"""The most folders in the path of such a link."""
+"""The maximum number of folders in the path of such a link."""
 VOLATILE: Final = ("/proc/", "/dev/fd")
 """The beginnings of folders that lead elsewhere in each process."""
 
@@ -52,7 +52,7 @@ def from_slash(path: str) -> str:
 
 
 def joined(folder: str, path: str) -> str:
-    """A path in a folder without `.` and `..`; one that is long even then stays in no folder."""
+    """A path in a folder without `.` and `..`; a path that is too long even then is returned without the folder."""
     if len(path) > MAX_PATH:
         path = normpath(path)
     if len(path) > MAX_PATH or len(folder) > MAX_PATH:
@@ -66,8 +66,8 @@ def joined(folder: str, path: str) -> str:
 def resolved(path: str) -> str | None:
     """An absolute path without `.`, `..` and links of the images; None if it is not known.
 
-    From a folder that is a link, `..` leads to the folder above where the link leads, as for the system. A shell's `cd`
-    leads to the one above the link, if the shell entered the link itself.
+    After a link, `..` leads to the folder above the link's target, as for the system. A shell's `cd` leads to the
+    folder above the link, if the shell entered the link itself.
     """
     if "/.." not in path:
         path = normpath(path)

@@ -1,6 +1,6 @@
 """What a command of pip installs, and into which environment.
 
-It installs a version only if that is certain: the command is certainly pip's, and all its options and variables are
+A version is given only if it is certain: the command is certainly pip's, and all its options and variables are
 known not to change where or whether it installs. Not here: other commands that install (`installation`), and which of
 them run before a server (`script_installations`).
 """
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 PIP_NAME: Final = re.compile(r"pip[0-9.]*")
 PIP_COMMANDS: Final = ("install", "uninstall", "sync")
 MAX_OPTIONS: Final = 64
-"""The most words before a subcommand."""
+"""The maximum number of words before a subcommand."""
 MAY_INSTALL: Final = Installation(None, "`pip install` may install another vLLM before the start")
 """An installation of an unknown version by pip. Its message omits the arguments, which may contain a password."""
 MAY_REMOVE: Final = Installation(None, "`pip uninstall` may remove vLLM before the start")
 
 
 class Target(Enum):
-    """An environment of which a command does not name the folder."""
+    """An environment whose folder a command does not name."""
 
     PATH = "path"
-    """That in which programs are found by their names."""
+    """The environment in which programs are found by their names."""
     SYSTEM = "system"
-    """The same, unless another one is activated."""
+    """The same, unless another environment is activated."""
     ACTIVATED = "activated"
-    """That which is activated, if one is."""
+    """The activated environment, if there is one."""
 
 
 class Environment(Struct, frozen=True, gc=False):
@@ -65,10 +65,10 @@ class Environment(Struct, frozen=True, gc=False):
 
 
 class InstallEffect(Struct, frozen=True, gc=False):
-    """What a command means for the vLLM that runs after it.
+    """How a command affects the vLLM that runs after it.
 
     ``environment`` is where it installs, if the installation has a version. ``activates``: whether it may activate or
-    leave an environment; ``activated`` identifies the one that it activates, None if that is not known.
+    leave an environment; ``activated`` identifies the environment that it activates, None if that is not known.
     """
 
     installation: Installation
@@ -99,7 +99,7 @@ def subcommand(words: Sequence[str], at: int, commands: Collection[str]) -> int 
 def pip_effect(
     words: Sequence[str], programs: Sequence[str], index: int, variables: InstallVariables
 ) -> InstallEffect | None:
-    """What the pip at ``index`` means; None if it installs and removes no vLLM."""
+    """The effect of the pip at ``index``; None if it neither installs nor removes vLLM."""
     at = subcommand(words, index + 1, PIP_COMMANDS)
     if at is None:
         return None
@@ -142,8 +142,8 @@ def _environment(
 ) -> Environment | None:
     """The environment into which the pip at a position certainly installs; None if it is not certain.
 
-    It is if pip is a program, a module of Python or a command of uv, and only launchers that keep everything, and
-    variables that are known, precede it.
+    It is certain if pip is a program, a module of Python or a command of uv, and only launchers that keep everything,
+    and variables that are known, precede it.
     """
     own: dict[str, str | None] = {}
     at = _pass_launchers(words, pip, own)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_OPERANDS: Final = 2
-"""The number of operands from which on `shift` has too many."""
+"""The smallest number of operands that is too many for `shift`."""
 UNKNOWN_ARGUMENTS: Final = (Unknown("$@", is_several=True),)
 
 

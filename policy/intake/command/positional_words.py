@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SEPARATORS: Final = ("=", ":")
 """What people write between a flag and its value."""
 LISTS: Final = frozenset("@*")
-"""The characters of which one is in a reference to a list of words: `"$@"`, `${ARGS[*]}`."""
+"""The characters that mark a reference to a list of words: `"$@"`, `${ARGS[*]}`."""
 
 
 def _flag_of_secret(words: Sequence[str], at: int) -> str:
@@ -45,7 +45,7 @@ class PositionalWords:
         """Whether an earlier word follows the name of a secret, so that each later one may be a part of the secret."""
 
     def add(self, words: Sequence[str], places: Sequence[str], at: int, result: ParseResult) -> None:
-        """Add the word at a position, unless it may be the secret of a flag that blanks part from its `=`."""
+        """Add the word at a position, unless it may be the secret of a flag that blanks separate from its `=`."""
         flag = _flag_of_secret(words, at)
         if flag:
             self.is_hidden = True

@@ -1,7 +1,7 @@
-"""Paths of which only parts are known, and which files and folders they may be: `$PWD/Qwen/x`, `$(pwd)/*.json`.
+"""Partly known paths, and the files and folders that they may be: `$PWD/Qwen/x`, `$(pwd)/*.json`.
 
-What is not known may be any text, so such a path is ruled out only by what is known of it: its beginning up to the
-first part that a shell replaces, and its end after the last one. What comes after a known folder counts as below it.
+The unknown part may be any text, so only the known parts rule a path out: its beginning, up to the first part that a
+shell replaces, and its end, after the last one. What comes after a known folder counts as below it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REPLACED: Final = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*+|\$[0-9@*#?$!_-]|[$`(){}]|~[+-]")
-"""Matches what a shell replaces with any text in a word, or the beginning or end of it."""
+"""Matches an expansion in a word that may give any text, or the beginning or end of one."""
 GLOB: Final = re.compile(r"[*?\[\]]")
 MARK: Final = re.compile(r"[$`(){}~*?\[\]]")
 """Matches the beginning of either."""
@@ -26,7 +26,7 @@ PROCESS_FOLDER: Final = re.compile(r"/{1,9}proc/(?:self|thread-self|[0-9]{1,9}|\
 """Matches the beginning of a path that is a process's link to its working folder."""
 QUOTES: Final = re.compile(r"[\"'\\]")
 MAX_LEVELS: Final = 16
-"""The most folders of a path of which each is compared."""
+"""The maximum number of levels of a path whose folders are compared one by one."""
 READ_FILE: Final = re.compile(r"\.(?:json|jinja|py|so|safetensors|bin|pth?|gguf|model|tiktoken)\Z")
 """Matches the end of the name of a file that vLLM reads in the folder of a model or its own."""
 HIDDEN: Final = re.compile(r"(?:^|/)\.[^./]")
@@ -34,11 +34,11 @@ HIDDEN: Final = re.compile(r"(?:^|/)\.[^./]")
 
 
 class PossiblePath(Struct, frozen=True):
-    """A path with a part that is not known.
+    """A path with an unknown part.
 
-    ``start`` is what comes before that part, resolved; None if the path may begin with anything. ``end`` is what comes
-    after it; empty if not even the name is known. ``levels`` is how many folders deep the path is, if that is known,
-    as for a pattern of the shell, of which no part crosses a `/`.
+    ``start`` is the path before that part, resolved; None if the path may begin with anything. ``end`` is the text
+    after that part; empty if not even the name is known. ``levels`` is the number of names in the path; 0 if it is not
+    known. It is known for a pattern of the shell, because no part of a pattern crosses a `/`.
     """
 
     start: str | None
@@ -46,7 +46,7 @@ class PossiblePath(Struct, frozen=True):
     levels: int = 0
 
     def may_be(self, path: str) -> bool:
-        """Whether it may be a resolved path."""
+        """Whether it may be the resolved ``path``."""
         start = self.start or ""
         if not self._may_begin(path) or len(start) > len(path):
             return False
@@ -69,7 +69,7 @@ class PossiblePath(Struct, frozen=True):
         return False
 
     def may_be_in(self, folder: str) -> bool:
-        """Whether it may be a file in a resolved folder, at any depth, that vLLM reads there."""
+        """Whether it may be a file that vLLM reads in a resolved folder, at any depth."""
         if not self._may_begin(folder) or (self.levels and self.levels <= _levels(folder)):
             return False
         if not self.end:
@@ -125,7 +125,7 @@ def possible_path(folder: str, word: str) -> PossiblePath | None:
 
 
 def within(folder: str, target: str, names: str) -> PossiblePath:
-    """What may be made in a folder as written, under a name of which at most the end is known."""
+    """A path that may be made in the folder ``target`` as written, with a name of which at most the end is known."""
     if (found := possible_path(folder, target)) is not None:
         return PossiblePath(found.start, "")
     last = QUOTES.sub("", names).rstrip("/").rpartition("/")[2]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SHELL_COMMANDS: Final = frozenset({"exec", "command", "builtin", "eval", "source", "."})
 """Commands of shells that start what follows them; a few systems have a program `command` too."""
 SHELL_KEEPING: Final = frozenset({"command", "builtin"})
-"""Those after which the shell still reads its own commands: `command exec vllm`."""
+"""The commands after which the shell still reads its own commands: `command exec vllm`."""
 EXPANDED: Final = frozenset("$`*?[{")
 """The characters in a folder that a shell would expand."""
 MAX_DOUBTS: Final = 8
@@ -37,7 +37,7 @@ def is_expansion(word: str) -> bool:
 def program_doubts(programs: Sequence[str], *, is_script: bool) -> list[str]:
     """Why the programs of a command may not exist; ``is_script``: whether a shell reads the first of them.
 
-    A shell has read the words of its script, so that one which still begins like an assignment is none: `"A=b" vllm`.
+    A shell has read the words of its script, so a word that still begins like an assignment is not one: `"A=b" vllm`.
     """
     found: dict[str, None] = {}
     is_shell = is_script

@@ -74,7 +74,7 @@ MAY_NAME_ANY: Final = "{} is not known, so `env` may set or remove any variable"
 WITHOUT_PATH: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
 """The vLLM of a program that is searched in `/bin` and `/usr/bin`, where the official images do not have it."""
 EXPORTING: Final = "srun"
-"""The launcher that is not read but for the variables that it exports."""
+"""The launcher of whose words only the exported variables are read."""
 NESTED: Final = {
     **dict.fromkeys(SHELLS, server_of_shell),
     "eval": server_of_eval,

@@ -40,7 +40,7 @@ CLIS: Final = frozenset(
 """Modules that implement the program `vllm` in some release, or are taken for one that does."""
 
 OF_VLLM: Final = ("vllm.", "vllm_omni.")
-"""What the names of modules begin with that may start a server, such as `vllm.snapshot.server`."""
+"""The beginnings of the names of modules that may start a server, such as `vllm.snapshot.server`."""
 RENDERERS: Final = frozenset({"vllm.entrypoints.launchers.render.entry"})
 """Modules that start a server without an engine."""
 WITHOUT_ENGINE: Final = RENDERERS | {
@@ -99,7 +99,7 @@ INTERPRETERS: Final = {
 }
 """Other interpreters, with the options before code; an empty one means that any word may be code."""
 WITH_CODE_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
-"""Those whose first argument is code, unless `-f` or `--file` names a file of code."""
+"""The interpreters whose first argument is code, unless `-f` or `--file` names a file of code."""
 VERSION: Final = "0123456789."
 """The characters of a version after the name of an interpreter."""
 FIND: Final = "find"
@@ -140,7 +140,7 @@ PROCESS_MANAGERS: Final = frozenset(
 )
 """Programs that start what a file lists."""
 TASK_RUNNERS: Final = frozenset({"make", "gmake", "just", "task", "rake", "npm", "yarn", "pnpm", "ansible-playbook"})
-"""The same for one task of a file, which as a command of a script mostly prepares something and ends."""
+"""Programs that run one task of a file. In a script, such a task mostly prepares something and ends."""
 
 STARTS_VLLM: Final = re.compile(
     r"""(?<![\w.-])vllm(?:-omni)?["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
@@ -180,7 +180,7 @@ def is_script_file(word: str) -> bool:
 def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:
     """Code in the arguments of an interpreter that may start vLLM; None if there is none.
 
-    It starts other programs, or it names vLLM and may start them.
+    The code starts other programs, or it names vLLM and may start them.
     """
     options = INTERPRETERS.get(program.rstrip(VERSION))
     if options is None or not ("" in options or any(_is_code_option(word, options) for word in arguments)):
@@ -241,7 +241,7 @@ def mentions_vllm(text: str) -> bool:
 
 
 def states_server(texts: Iterable[str], others: Iterable[str] = ()) -> bool:
-    """Whether texts have vLLM's name, and they or ``others`` what follows it in a command of its server.
+    """Whether texts have vLLM's name, and they or ``others`` have what follows it in a command of its server.
 
     They may be apart, as in the script `$(echo $P) serve MODEL` and the value `vllm` of its variable.
     """

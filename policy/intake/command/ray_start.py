@@ -1,7 +1,7 @@
-"""What the command that starts Ray means for the servers that Ray starts later, in the same container.
+"""How the command that starts Ray affects the servers that Ray starts later, in the same container.
 
-Ray's processes, and what they start, have the variables and the working folder of `ray start`; what runs before it, and
-after one that does not block, may change vLLM's files and a model.
+Ray's processes, and what they start, have the variables and the working folder of `ray start`. What runs before it, or
+after it if it does not block, may change vLLM's files and a model.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ TOO_LONG: Final = f"it has more than {MAX_WORDS} words or {MAX_TEXT} characters"
 
 
 class RayStart(Struct, frozen=True):
-    """What a command that starts Ray means for the servers that Ray starts.
+    """How a command that starts Ray affects the servers that Ray starts.
 
     ``env`` has the variables that it sets; None for unknown values. ``is_read``: whether all of them are there.
     ``folders`` has the working folders that it changes to, ``installation`` the vLLM that it may make run, ``files``
-    what else its scripts may change, and ``secrets`` the values that it gives to secrets' names.
+    what else its scripts may change, and ``secrets`` the values that it gives to variables with the name of a secret.
     """
 
     env: dict[str, str | None]

@@ -1,6 +1,6 @@
-"""Programs that leave the files that they name as they are, and with which words those do that may write one.
+"""Programs that do not change the files in their arguments, and the words with which others do not.
 
-Of a program that may write, the words count that are known only to read; with any other word it may write a file.
+A program that may write is known only to read with certain words; with any other word it may write a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READERS: Final = frozenset(
         *("for", "select", "case", "esac", "done", "fi", "in", "break", "continue", "let", "vllm"),
     ]
 )
-"""Programs and shell commands that leave the content of the files that they name as it is, but for ``READING``."""
+"""Programs and shell commands that do not change the content of the files that they name, but see ``READING``."""
 READING: Final[Mapping[str, re.Pattern[str]]] = {
     "sort": re.compile(
         r"-[bCcdfgHhiMmnRrsuVz]*+(?:[0-9.,]{0,9}|[kStT].*)|--(?:key|field-separator|buffer-size|parallel|temporary-dir\w*"
@@ -60,9 +60,9 @@ READING: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """For each program that may write a file, the words with which it does not."""
 FIRST: Final = frozenset({"vllm"})
-"""Programs of which the first word says whether they write."""
+"""Programs whose first argument says whether they write."""
 ONE_FILE: Final = frozenset({"uniq", "xxd"})
-"""Programs that write the second file that is named."""
+"""Programs that write the second named file."""
 AWK: Final = frozenset({"awk", "gawk", "mawk"})
 FIND_ACTIONS: Final = ("-exec", "-ok", "-delete", "-fls", "-fprint")
 WRITING_LETTER: Final = re.compile(r"[wWe]")
@@ -89,11 +89,11 @@ NAMING: Final = re.compile(
 )
 """Matches an option of `pip` and `rsync` before a file or folder that they write."""
 SHORT_NAMING: Final = frozenset({"-t", "-d", "-w"})
-"""The same of `pip`."""
+"""The same for short options of `pip`."""
 
 
 def only_reads(program: str, arguments: Sequence[str]) -> bool:
-    """Whether a program certainly leaves the content of the files that its arguments name as it is."""
+    """Whether a program certainly does not change the content of the files that its arguments name."""
     if program == "find":
         return not any(word.startswith(FIND_ACTIONS) for word in arguments)
     if PYTHON.fullmatch(program) is not None and arguments[:1] == ["-c"]:
@@ -147,7 +147,7 @@ def _sed_reads(script: str) -> bool:
 
 
 def named_outputs(program: str, arguments: Sequence[str]) -> Iterator[str]:
-    """The files that options or a script in the arguments of a program name, where other words do not count."""
+    """The files that options or a script in the arguments of a program name; other words do not count."""
     if program == "sed":
         for script in sed_scripts(arguments):
             yield from SED_FILE.findall(script)

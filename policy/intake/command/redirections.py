@@ -1,7 +1,7 @@
 """The redirections of a command: the files of its output, and the texts that it gets as its input.
 
-Neither the operator nor what follows it is a word of the command. Where the texts of here-documents are is found by
-`here_documents`; here what they contain is expanded.
+Neither the operator nor what follows it is a word of the command. `here_documents` finds the texts of here-documents,
+which are expanded here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REDIRECTION: Final = re.compile(r"<<<|<<-?|(?:>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Matches `{A}` before a redirection, which sets the variable to the file descriptor."""
 WORD_AFTER: Final = re.compile(r"(?:[ \t]*+[0-9]?[<>]{1,2}&?[ \t]*+[^\s;&|<>()]++)*+[ \t]*+[^\s;&|<>()#]")
-"""Matches where a command goes on after a redirection: one that ends before `&>` if the shell is not bash."""
+"""Matches a word after a redirection; after `&>`, it begins another command if the shell is not bash."""
 IN_HERE_DOCUMENT: Final = re.compile(r"[^\\$`]+")
 """Matches literal characters in a here-document whose delimiter is not quoted."""
 
@@ -56,7 +56,7 @@ class Redirections:
         self.are_any = False
         """Whether the command has a redirection, which may fail."""
         self.may_be_output = False
-        """Whether one of them may be that of the standard output."""
+        """Whether one of them may redirect the standard output."""
         self.writes = False
         """Whether the output of the command goes to a file."""
         self.outputs: list[str] = []

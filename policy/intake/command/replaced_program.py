@@ -1,7 +1,7 @@
 """Commands of a script that may change the files of vLLM or Python before a server starts.
 
-Every program counts that is not known only to read, if a word of it or a file of its output names a place from which
-Python or a shell loads the engine. Not here: what pip and the like install (`installation`).
+Every program that is not known only to read counts, if one of its words or a file of its output names a place from
+which Python or a shell loads the engine. Not here: what pip and the like install (`installation`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LOCATES: Final = re.compile(
 )
 """Matches what gives such a place: `vllm.__file__`, `$(which vllm)`."""
 QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
-"""What follows the name of a package manager that changes nothing."""
+"""The first arguments of a package manager with which it changes nothing."""
 PACKAGE_FILES: Final = (".deb", ".rpm", ".apk")
 REPLACERS: Final = COPIES | REMOVERS | {"install", "update-alternatives"}
 """Programs that put another file in the place of one that they name, or remove it; they do not run it."""
@@ -68,7 +68,8 @@ FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
 PROGRAM_FOLDER: Final = re.compile(r"(?:.*/)?s?bin/?", re.DOTALL)
 PROGRAM: Final = re.compile(rf"vllm|{PYTHON.pattern}")
 MAX_PROGRAMS: Final = 8
-"""The most names of programs in a command that are looked for in each folder; with more, vLLM counts as replaced."""
+"""The maximum number of program names in a command that are looked for in each folder; with more, vLLM counts as
+replaced."""
 REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)")
 ASSIGNED: Final = re.compile(r"(?:^|(?<=[\s;&|({]))([A-Za-z_][A-Za-z0-9_]*+)\+?=")
 STARTED: Final = re.compile(r"[`;&|\n(][ \t]*+([^\s`;&|()]{0,256}+)")
@@ -83,19 +84,19 @@ CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}
 CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
 """Matches what may let a program that mostly reads change a file."""
 MAX_FOLDER: Final = 256
-"""The length of the longest working folder; in one that is longer, each command that may change a file counts."""
+"""The maximum length of a working folder; in a longer one, each command that may change a file counts."""
 LONGEST: Final = 48
-"""A length that no match of the patterns above within a path exceeds, so that of a folder only its end is searched."""
+"""The maximum length of a match of the patterns above within a path; only this much of a folder's end is searched."""
 
 
 class ReplacedFiles(Struct):
-    """What the commands of a script so far may have changed of the files that start and make up vLLM."""
+    """Which of the files that start and make up vLLM the commands of a script so far may have changed."""
 
     folder: str = ""
     """The working folder, relative to the first one unless it is known."""
     replaced: Installation | None = None
     configures: bool = False
-    """Whether they may write the configuration of pip or uv."""
+    """Whether the commands may write the configuration of pip or uv."""
     _written: dict[str, str] = {}
     """The paths that commands may write, with their programs."""
     _filled: dict[str, str] = {}
@@ -103,7 +104,7 @@ class ReplacedFiles(Struct):
     _packages: dict[str, str] = {}
     """The folders in which commands may write something named vllm, with the programs."""
     _names: set[str] = set()
-    """The variables with values that are not known and may name a place that counts."""
+    """The variables with unknown values that may name a place from which the engine is loaded."""
     _models: ChangedModels = field(default_factory=ChangedModels)
     _paths: dict[str, str] = {}
     """The paths that are already resolved in the working folder."""
@@ -115,7 +116,7 @@ class ReplacedFiles(Struct):
     _is_listed: bool = False
     """Whether a command may list such places for another one, as before `|`."""
     _is_loaded_from: bool = False
-    """Whether the engine is loaded from the working folder, or whether it is too long to know."""
+    """Whether the engine is loaded from the working folder, or the folder is too long to know."""
     _is_configuration: bool = False
     """Whether the working folder is in a folder of the configuration of pip or uv."""
     _end: str = ""
@@ -177,7 +178,7 @@ class ReplacedFiles(Struct):
         self._change_meanings(program, words, arguments)
 
     def _change_meanings(self, program: str, words: Sequence[str], arguments: Sequence[str]) -> None:
-        """Note what a command changes of what later paths mean: the links, and the working folder."""
+        """Note how a command changes what later paths mean: by links, and by the working folder."""
         if program in LINKERS:
             self._links.add(arguments, self.folder)
         if program in FOLDER_CHANGING:
@@ -205,7 +206,7 @@ class ReplacedFiles(Struct):
                 self._models.write(program, path)
 
     def _note_possible(self, program: str, made: Iterable[str], filled: Iterable[str], outputs: Iterable[str]) -> None:
-        """Note the paths of which only parts are known that a program may make, fill and write."""
+        """Note the partly known paths that a program may make, fill and write."""
         copies = program in COPIES
         for word in dict.fromkeys(made):
             if (path := possible_path(self.folder, word)) is not None and (path.is_known_enough or copies):
@@ -234,7 +235,7 @@ class ReplacedFiles(Struct):
         self._paths = {}
 
     def before(self, server: ServerCommand) -> Installation | None:
-        """Why the vLLM of a server may be changed by the commands before it; None if they leave it as it is."""
+        """The vLLM that may run after the commands so far instead of a server's; None if they leave it as it is."""
         folder = self.folder
         for each in server.folders:
             folder = joined(folder, each)
@@ -303,7 +304,7 @@ class ReplacedFiles(Struct):
                 self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
 
     def _write_all(self, program: str, targets: Iterable[str]) -> list[str]:
-        """Note that a program may write paths; those paths."""
+        """Note that a program may write paths, and return them."""
         found = [*targets]
         for target in found:
             self._write(program, target)
@@ -350,7 +351,7 @@ class ReplacedFiles(Struct):
         return _names_files(word) or not self._names.isdisjoint(REFERENCE.findall(word))
 
     def are_behind_link(self, folders: Iterable[str]) -> bool:
-        """Whether the working folder after a server changes to others is at or below a link that may have been made."""
+        """Whether the working folder after changes to ``folders`` is at or below a link that may have been made."""
         folder = self.folder
         for each in folders:
             folder = joined(folder, each)
@@ -390,7 +391,7 @@ def _names_files(text: str) -> bool:
 def names_changed_files(written: str, located: set[str]) -> bool:
     """Whether a statement that only sets variables names a place from which the engine is loaded.
 
-    If it does, its variables are added to those that are ``located`` there.
+    If it does, its variables are added to ``located``.
     """
     if not ("$" in written or "`" in written):
         return False

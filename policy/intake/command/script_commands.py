@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policy.intake.command.substituted_commands import ShellExpansion
 
 ENDING_COMMANDS: Final = frozenset({"exit", "exec", "true", "false", ":", "[", "test"})
-"""The commands by which it is known that others never run; a function may have the name of one."""
+"""Commands from which it is known that others never run, unless the script has a function with the name of one."""
 REDEFINED_DOUBT: Final = "the script has a function of that name"
 
 

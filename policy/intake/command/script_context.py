@@ -32,7 +32,7 @@ class ScriptContext(Struct, frozen=True, gc=False):
 
     ``has_hidden_variables``: whether the command may get variables whose names are unknown, as from a Secret. ``job``
     stands for what Ray starts later, so that `ray start` counts as a server; None if no such server is meant.
-    ``unknown_programs`` gets the first program that may start others; None if it is not asked for. ``folder`` is the
+    ``unknown_programs`` gets the first program that may start others; None if it is not needed. ``folder`` is the
     absolute working folder in which the whole command starts; empty if it is not known.
     """
 

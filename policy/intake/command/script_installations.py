@@ -1,4 +1,4 @@
-"""The vLLM that runs where a script starts a server, as the commands before it install, remove or activate one.
+"""The vLLM that a server in a script runs, after the commands before it install, remove or activate one.
 
 A version counts only if it is certain that it was installed before the start, in the environment of the server. Not
 here: what a single command installs (`installation`).
@@ -41,17 +41,17 @@ class ScriptInstallations(Struct):
     _uncertain: object = IMAGES
     """Identifies the environment that is active where it is not certain that the last activation has run."""
     _target: _Key = None
-    """Where it installs; None if that is not known."""
+    """Where ``installation`` is; None if that is not known."""
     _condition: object = None
     _activations: int = 0
     _activated_on: object = None
     """The condition of the activation."""
     _in_background: object = None
-    """The condition of the last of those commands that run at the same time as later ones."""
+    """The condition of the last command with an effect that runs at the same time as later ones."""
     _folders: int = 0
-    """How many commands have changed the working folder, to which relative paths of programs are related."""
+    """The number of changes of the working folder: a relative path is the same only between two of them."""
     _is_doubtful: bool = False
-    """Whether a command in a loop, in a function or at the same time may install, or what pip does was changed."""
+    """Whether a command in a loop, a function or the background may install, or what pip does may have been changed."""
 
     def active(self, command: Command) -> object:
         """What identifies the environment that is active where a command runs; equal to no other if it is not known."""
@@ -89,7 +89,7 @@ class ScriptInstallations(Struct):
             self._activations += 1
             self._activated_on = command.condition if is_known else object()
             if self.installation is not None and self.installation.version is not None:
-                return  # which reaches a server that is started in its environment all the same
+                return  # it still reaches a server that is started in its environment
         self.installation, self._condition = effect.installation, command.condition
         target = None if effect.environment is None else self._resolve(effect.environment, command)
         self._target = target if is_known else None
@@ -105,7 +105,7 @@ class ScriptInstallations(Struct):
         return self.installation if is_there and is_run else as_uncertain(self.installation)
 
     def of_environment(self, active: object) -> Installation | None:
-        """The installation in an environment after all commands have run, which a later shell activates."""
+        """The installation in the environment that a later shell activates, after all commands have run."""
         if self.installation is None:
             return None
         is_certain = self._target == (active, "") and self._condition is None and not self._is_doubtful

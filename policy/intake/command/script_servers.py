@@ -1,4 +1,4 @@
-"""Find the server that a script starts, with what other commands of the script mean for it.
+"""Find the server that a script starts, and how other commands of the script affect it.
 
 Not here: what a single command starts (`program_walk`), and parsing the script (`shell`).
 """
@@ -41,7 +41,7 @@ BLOCKS: Final = "--block"
 NAMING: Final = COPY_PROGRAMS | RENAMING_COMMANDS
 """The programs that give another one a name."""
 FORKS: Final = "setsid"
-"""The program that starts another one, and does not wait for it with `-f`."""
+"""The program that starts another one, and with `-f` does not wait for it."""
 
 
 def _is_other(found: ServerCommand | UnreadableCommand | None) -> bool:
@@ -66,27 +66,27 @@ def _other_name(command: Command, program: str, copied: str, renamed: str, place
 
 
 class _Run(Struct, gc=False):
-    """A server that a script starts, as ``found`` with the commands before it, and as its own command says."""
+    """A server that a script starts: ``found`` with the effects of the commands before it, ``server`` without them."""
 
     found: ServerCommand
     server: ServerCommand
     number: int
-    """How many commands before it may install one."""
+    """How many commands before it may install, remove or activate a vLLM."""
     folder: str
-    """The working folder before it, as the files know it."""
+    """The working folder before it, as in ``ReplacedFiles``."""
     entered: int
     """How many changes of the working folder are before it."""
     triton: list[str]
-    """What the first command that may replace Triton before it does to it."""
+    """The doubts of the first command before it that may replace Triton."""
     is_repeated: bool
     is_beside: bool
     """Whether the commands after it may run before it has started."""
 
 
 class _CommandsBefore(Struct):
-    """What the commands before a server mean for it.
+    """How the commands before a server affect it.
 
-    They are read only where a server comes after them, as most scripts within scripts start none.
+    They are read only if a server follows, because most scripts within scripts start none.
     """
 
     installations: ScriptInstallations
@@ -96,10 +96,10 @@ class _CommandsBefore(Struct):
     """The absolute folder in which the whole command starts; empty if it is not known."""
     files: ReplacedFiles = field(default_factory=ReplacedFiles)
     triton: list[str] = []
-    """What the first command that may replace Triton does to it."""
+    """The doubts of the first command that may replace Triton."""
     unread: list[Command] = []
     doubt: str = ""
-    """Why the first substitution that cannot be read cannot; empty if there is none."""
+    """Why the first unreadable substitution cannot be read; empty if there is none."""
     folders: EnteredFolders = field(default_factory=EnteredFolders)
 
     def read(self) -> None:
@@ -139,7 +139,7 @@ class _CommandsBefore(Struct):
             )
 
     def start(self, found: ServerCommand, commands: list[Command], at: int, context: ScriptContext) -> _Run:
-        """The server that the command at a position starts, with what the commands up to it mean for it."""
+        """The server that the command at a position starts, with the effects of the commands up to it."""
         command, installations, files = commands[at], self.installations, self.files
         if command.substituted:
             self.unread.append(replace(command, words=[":"], outputs=()))
@@ -169,9 +169,9 @@ class _CommandsBefore(Struct):
         )
 
     def add_later(self, run: _Run) -> None:
-        """Add to a run what the commands up to here mean for it, as they may run before it starts, or loads its model.
+        """Add to a run the effects of the commands up to here, which may run before it starts, or loads its model.
 
-        In a loop or a function, it may start where they leave the shell.
+        In a loop or a function, the run may start in the state in which they leave the shell.
         """
         found, server, files = run.found, run.server, self.files
         if not run.is_repeated:

@@ -54,7 +54,7 @@ ALWAYS_EXPORTED: Final = frozenset({"HOME", "PATH"})
 
 
 class Chain(Struct, gc=False):
-    """Commands joined by `&&` and `||`, the later of which may not run.
+    """Commands joined by `&&` and `||`; the later ones may not run.
 
     ``joiner`` is the operator before the current command; ``is_waiting``: whether this command has not begun.
     ``doubtful`` has the variables set by commands that may not run, and ``before`` their values before. ``group``
@@ -136,7 +136,7 @@ class ScriptVariables(Struct):
     changed: list[str] = []
     """The variables that were changed or exported, in order."""
     changed_after_function: bool = False
-    """Whether that happened after the definition of a function, which may run later."""
+    """Whether a variable was changed after the definition of a function, which may run later."""
 
     @property
     def sets_separators(self) -> bool:
@@ -255,7 +255,7 @@ class ScriptVariables(Struct):
             self.assign(value, None)
 
     def note_sources(self, name: str, written: str) -> None:
-        """Record the values in a word that are assigned to a secret variable, if what they become is not known."""
+        """Record the values that a word, whose own value is not known, gives to a variable named like a secret."""
         if is_secret(name):
             for found in REFERENCE.finditer(written):
                 self.budget.note_value(name, self.value(found[1]))

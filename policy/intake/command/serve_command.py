@@ -35,7 +35,7 @@ def _refuses_headless(release: str) -> bool:
 
 
 def check_serve(release: str, command: CommandLine, positional: PositionalWords, result: ParseResult) -> None:
-    """Add a launch error if the release has no `vllm serve`, or if that refuses the command.
+    """Add a launch error if the release has no `vllm serve`, or if its `vllm serve` refuses the command.
 
     It refuses a model that is given in another way, and API servers of a headless node.
     """

@@ -71,10 +71,9 @@ def split(
     `has_hidden_variables` any variable may be set by a source that is not shown: a Secret, or the script around `eval`.
     With `ends_on_failure` the shell has the option `-e`, with `has_pipefail` `pipefail`, and with `refuses_unset` `-u`.
     With `has_other_output` its standard output may be a file or closed, so that a command may fail to write to it.
-    A backslash before a carriage return and a line break continues the line, as the author of a text means; a shell,
-    which `keeps_returns`, ends the line there.
-    The commands within `$(…)` and backticks that may start a container follow those of the script if there is a budget
-    for those `within` it.
+    A backslash before a carriage return and a line break continues the line, as the author of a text means; with
+    `keeps_returns` it ends the line, as in a shell. With a budget for those `within` it, the commands within `$(…)` and
+    backticks that may start a container follow those of the script.
 
     `A=b` sets a variable for the rest of the script, `export A=b` also for its commands, and `A=b command` only for
     that command. A Command's `env` has only the variables that the script itself sets for it.
@@ -361,7 +360,7 @@ class _ShellReader:
     ) -> None:
         """Add a statement that sets variables, or starts no program, as `:` if it may change more.
 
-        It is not known if a substitution in it may install vLLM, or if it names its files.
+        The statement is unknown if a substitution in it may install vLLM, or if it names vLLM's files.
         """
         words = [":"]
         if may_install(written) or names_changed_files(written, self.script.located):
@@ -403,8 +402,8 @@ class _ShellReader:
     def read_array(self) -> bool:
         """Read an array from its bracket on and assign it; false if no array is assigned.
 
-        Elements with an index make it unknown. An array that may start vLLM is also added as an unknown command, in
-        case its use is not recognized.
+        Elements with an index make the array unknown. An array that may start vLLM is also added as an unknown command,
+        in case its use is not recognized.
         """
         target = self.builder.array_name()
         if target is None:

@@ -62,7 +62,7 @@ class ShellBuiltins(Struct):
     ) -> None:
         """Mark what a command or loop sets as unknown, and doubt the script if it may change more.
 
-        A command that ``is_in_subshell`` runs in a subshell.
+        ``is_in_subshell``: whether the command runs in a subshell.
         """
         name = words[0]
         if name in VARIABLE_CHANGES:
@@ -99,7 +99,7 @@ class ShellBuiltins(Struct):
     def succeeds(self, words: Sequence[str]) -> bool:
         """Whether a command certainly succeeds, such as `true`, `set -e`, or `export` with known arguments.
 
-        One that prints does only if it can write.
+        A command that prints succeeds only if it can write.
         """
         if words[0] != "set" and words[0] not in SUCCESSFUL_COMMANDS and words[0] not in DECLARATIONS:
             return False

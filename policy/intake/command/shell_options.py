@@ -32,7 +32,7 @@ PRINT_ONLY: Final = frozenset({"dump-po-strings", "dump-strings", "help", "versi
 STARTUP: Final = frozenset({"login", *WITH_FILE})
 """The options with which a shell reads start-up files."""
 CERTAIN_LETTERS: Final = frozenset("cefhilnouvxB")
-"""The short options that do not change what a script means, or that are handled here."""
+"""The short options that do not change what a script means, or whose effect is known here."""
 CERTAIN_OPTIONS: Final = frozenset(
     {"errexit", "hashall", "noexec", "noglob", "nounset", "pipefail", "verbose", "xtrace"}
 )
@@ -48,7 +48,7 @@ WITHOUT_PIPEFAIL: Final = "a `sh` such as dash has no option `pipefail`, and end
 
 
 class ShellOptions(Struct, frozen=True, gc=False):
-    """The options of a shell. ``end`` is the position after them, which is the script's if ``has_script``.
+    """The options of a shell. ``end`` is the position after them, where the script is if ``has_script``.
 
     ``changes_meaning``: whether one of them may change what the script means. ``ends_on_failure``: whether a command
     that fails ends the script. ``has_pipefail``: whether each command of a pipeline can make it fail.

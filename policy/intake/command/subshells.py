@@ -29,7 +29,7 @@ def commands_within(
     """The commands of each substitution of an expansion that is itself within ``depth`` others.
 
     Raises:
-        ShellSyntaxError: one cannot be read, or a limit is exceeded.
+        ShellSyntaxError: a substitution cannot be read, or a limit is exceeded.
     """
     if not expansion.is_complete:
         raise ShellSyntaxError(TOO_MANY)

@@ -45,7 +45,7 @@ def scripts(written: str) -> Iterator[str]:
     """The scripts of an expansion: its own, or those of the substitutions in it.
 
     Raises:
-        ShellSyntaxError: one is not closed, or its end is not certain.
+        ShellSyntaxError: a substitution is not closed, or its end is not certain.
     """
     if written.startswith("`"):
         if written.strip("`"):

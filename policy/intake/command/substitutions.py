@@ -39,7 +39,7 @@ class Substitutions(Struct):
     found: list[Substitution] = []
 
     def note(self, written: str, variables: ScriptVariables) -> str:
-        """Note a substitution if it may start a container, and return why it is not read, empty if it is.
+        """Note a substitution if it may start a container, and return why it is not read; empty if there is no reason.
 
         Raises:
             ExpansionExhausted: the limit of the request is exceeded.

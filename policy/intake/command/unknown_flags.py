@@ -105,7 +105,7 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
 
 
 def without_secrets(found: Iterable[UnknownFlag], secrets: SecretValues) -> list[UnknownFlag]:
-    """The flags that a remedy may drop, without the values of secret variables; it names the flag."""
+    """The flags that a remedy may drop, with secret values hidden; a flag that contains one is left out."""
     return [
         each if each.value is True else replace(each, value=secrets.hidden(str(each.value)))
         for each in found

@@ -54,9 +54,9 @@ class ServerCommand(Struct, frozen=True, gc=False):
     as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
     worker gets the arguments, and passes them on to vLLM. ``environment`` identifies the environment of Python that its
     scripts activate, empty if they activate none. ``set_at`` has the place of the word that sets or clears each
-    variable. ``module`` is the module of vLLM that `python -m` starts, if it is started so. ``unreached`` says why
+    variable. ``module`` is the module of vLLM if `python -m` starts it. ``unreached`` says why
     another server of its script, with different arguments or variables, never runs; empty if there is none.
-    ``folder_doubts`` are those that hold if the command starts in the folder of its context.
+    ``folder_doubts`` are the doubts that hold if the command starts in the folder of its context.
     """
 
     words: list[str]
@@ -197,7 +197,7 @@ def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableC
 
 
 def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | None:
-    """A vLLM command, possibly after other programs, that starts an engine, but not with flags of its own to serve."""
+    """A vLLM command, possibly after other programs, that starts an engine but no server with its own flags."""
     if not words[1:] or words[0].rpartition("/")[2] in TEXT_PROGRAMS:
         return None
     for index, (word, after) in enumerate(pairwise(words)):

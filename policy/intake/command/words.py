@@ -46,7 +46,7 @@ class Unknown(str):
 class Array(str):
     """The value of an array variable: its elements are words, and the text only identifies them.
 
-    The first ``certain`` elements have values that are known; it is counted once, as a script may use it often.
+    The first ``certain`` elements have known values; they are counted once, as a script may use the array often.
     """
 
     __slots__ = ("certain", "elements")
@@ -69,7 +69,7 @@ class Pattern(str):
 
 
 class Perhaps(str):
-    """A folder to which a script may fail to change, so that it goes on in the one before."""
+    """A folder that a script may fail to enter, so that it stays in the one before."""
 
     __slots__ = ()
 
@@ -87,7 +87,8 @@ def is_uncertain(word: str) -> bool:
 def is_unknown_option(word: str, with_value: Collection[str]) -> bool:
     """Whether a word begins like an option, and it is not known which one.
 
-    It is known if only its value is not: that after the `=` of a long one, and that of a short one ``with_value``.
+    The option is known if only its value is not: a value after the `=` of a long option, or after one of
+    ``with_value``.
     """
     if word[:1] != "-" or not is_uncertain(word):
         return False
