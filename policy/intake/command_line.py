@@ -79,7 +79,8 @@ class Container(Struct, frozen=True, omit_defaults=True):
     at which the controller mounts a model (``/mnt/models``) to the model's name. ``files`` maps the paths of files
     that the manifest contains to their texts.
     ``platform`` is the platform of the image that the controller chooses, if it does not run the stated one;
-    ``hardware`` has the signs of the hardware that the manifest asks for.
+    ``hardware`` has the signs of the hardware that the manifest asks for, and ``gpus`` is the number of the container's
+    GPUs, 0 if it is not known.
     ``version_cause`` says what installs or runs ``vllm_version`` if this is not the image's version. If it is,
     ``version_row`` is the id of its row in the table of images. ``unversioned`` says why the image has no version.
     ``version_is_presumed``: whether the version counts only if it is that of a known release. ``installation`` is
@@ -103,6 +104,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
     image: str | None = None
     platform: str | None = None
     hardware: tuple[HardwareSign, ...] = ()
+    gpus: int = 0
     vllm_version: str | None = None
     version_cause: str = ""
     version_row: str = ""

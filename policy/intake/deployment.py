@@ -134,6 +134,7 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     model. ``folder`` is the working folder, empty if it is not stated. ``file_mount`` is a mount that may be the
     working folder and has files, but no folders. ``image_folder`` is the image's working folder, if the manifest
     does not state one and mounts are around it. ``stated`` has the secrets that the whole manifest states.
+    ``gpus`` is the number of the container's GPUs, 0 if it is not known.
     """
 
     args: list[str] | str
@@ -159,6 +160,7 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     file_mount: str = ""
     image_folder: FolderMounts | None = None
     stated: SecretValues = NO_SECRETS
+    gpus: int = 0
 
     @property
     def text_length(self) -> int:

@@ -31,7 +31,7 @@ def command_of(deployment: Deployment, faults: list[RequestFault], pointer: str)
     from policy.intake.command.launcher import read_command  # noqa: PLC0415  # see `own_arguments`
 
     hidden = deployment.has_hidden_variables
-    return read_command(args, places, env, faults, pointer, has_hidden_variables=hidden)
+    return read_command(args, places, env, faults, pointer, has_hidden_variables=hidden, gpus=deployment.gpus)
 
 
 def options_of(

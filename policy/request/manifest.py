@@ -195,6 +195,7 @@ def _request_of(
         file_mount=container.file_mount,
         image_folder=container.image_folder,
         stated=container.stated,
+        gpus=container.gpus,
     )
     return replace(
         base,

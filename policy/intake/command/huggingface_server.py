@@ -57,6 +57,7 @@ VLLM: Final = "vllm"
 MANY: Final = 1_000_000
 """The number of values of a flag that takes any number of them."""
 TRANSFORMERS: Final = "huggingface"
+ADDED: Final = "added by KServe's Hugging Face server"
 NOT_SURE: Final = (
     "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"
 )
@@ -123,6 +124,11 @@ def server_words(words: Sequence[str], places: Sequence[str]) -> ServerWords:
             is_known = bool(equals)
             found.notes.append(f"{place}: KServe's Hugging Face server ignores {quoted(flag)}, which it does not know")
     return found
+
+
+def size_flags(gpus: int) -> list[str]:
+    """VLLM's words for the tensor parallel size that the server sets after its arguments: the number of its GPUs."""
+    return ["--tensor-parallel-size", str(gpus)]
 
 
 def _full(flag: str) -> str:

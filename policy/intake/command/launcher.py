@@ -18,6 +18,7 @@ from policy.intake.command.dynamo_arguments import as_vllm_gets_it
 from policy.intake.command.evaluated_variables import note_variables, server_variables
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.hidden_starts import hidden_start, places_program
+from policy.intake.command.huggingface_server import ADDED, size_flags
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.own_arguments import own_arguments
 from policy.intake.command.program_walk import server_of
@@ -57,10 +58,12 @@ def read_command(
     pointer: str,
     *,
     has_hidden_variables: bool = False,
+    gpus: int = 0,
 ) -> CommandLine:
     """The words of a command that are vLLM's own arguments, and the variables that the command sets.
 
     `env` is the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
+    It has ``gpus`` GPUs, 0 if their number is not known.
     Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a model, with `serve`, or with any
     program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the result has no words.
     """
@@ -87,7 +90,7 @@ def read_command(
         return CommandLine(secrets=frozenset(context.budget.secrets))
     if _is_model(found, read):
         return CommandLine(read, list(places), installation=vllm_of_variables(env))
-    return _command_line(found, read[:8], env, faults, pointer, context.budget)
+    return _command_line(found, read[:8], env, faults, pointer, context.budget, gpus=gpus)
 
 
 def read_text(
@@ -144,12 +147,16 @@ def _command_line(
     budget: ExpansionBudget,
     *,
     is_text: bool = False,
+    gpus: int = 0,
 ) -> CommandLine:
     """The command line of ``found``, or a fault and no words; with ``is_text`` the fault is at ``pointer``."""
     if isinstance(found, ServerCommand):
         installation = installation_of(found, env)
         if found.is_dynamo:
             found = as_vllm_gets_it(found, env)
+        elif found.is_huggingface_server and gpus:
+            size = size_flags(gpus)
+            found = replace(found, words=[*found.words, *size], places=[*found.places, *[ADDED] * len(size)])
         return CommandLine(
             found.words,
             found.places,

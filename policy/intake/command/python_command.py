@@ -155,7 +155,8 @@ def _kserve_server(words: list[str], places: list[str], own: dict[str, str | Non
     default = found.own.get("--model_dir", (places[named], MODEL_PATH))
     place, model = found.own.get("--model_id", default)
     notes = found.notes if found.backend == VLLM else [*found.notes, NOT_SURE]
-    return ServerCommand(["--model", model, *found.words], [place, place, *found.places], own, False, notes, [])
+    words, places = ["--model", model, *found.words], [place, place, *found.places]
+    return ServerCommand(words, places, own, False, notes, is_huggingface_server=True)
 
 
 def python_file(

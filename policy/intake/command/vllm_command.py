@@ -52,11 +52,12 @@ class ServerCommand(Struct, frozen=True, gc=False):
     ``serve``: whether the words follow `vllm serve`, which takes a model; vLLM's modules take only flags.
     ``installation`` is the vLLM that runs instead of the image's, if any. ``programs`` has the programs of the command
     as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
-    worker gets the arguments, and passes them on to vLLM. ``environment`` identifies the environment of Python that its
-    scripts activate, empty if they activate none. ``set_at`` has the place of the word that sets or clears each
-    variable. ``module`` is the module of vLLM if `python -m` starts it. ``unreached`` says why
-    another server of its script, with different arguments or variables, never runs; empty if there is none.
-    ``folder_doubts`` are the doubts that hold if the command starts in the folder of its context.
+    worker gets the arguments, and passes them on to vLLM; ``is_huggingface_server``: whether KServe's server does.
+    ``environment`` identifies the environment of Python that its scripts activate, empty if they activate none.
+    ``set_at`` has the place of the word that sets or clears each variable. ``module`` is the module of vLLM if `python
+    -m` starts it. ``unreached`` says why another server of its script, with different arguments or variables, never
+    runs; empty if there is none. ``folder_doubts`` are the doubts that hold if the command starts in the folder of its
+    context.
     """
 
     words: list[str]
@@ -69,6 +70,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     programs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     is_dynamo: bool = False
+    is_huggingface_server: bool = False
     environment: object = ""
     set_at: dict[str, str] = {}
     module: str = ""

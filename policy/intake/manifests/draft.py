@@ -87,6 +87,8 @@ class EngineDraft:
         self.platform: str | None = None
         """The platform of the image that the controller chooses, if it does not run the stated one."""
         self.hardware: list[HardwareSign] = []
+        self.gpus = 0
+        """The number of GPUs of the container, 0 if it is not known."""
         """The signs of the hardware that the manifest asks for."""
         self.has_command = False
         self.is_built = False
@@ -426,6 +428,7 @@ class EngineDraft:
             image=self.image,
             platform=self.platform,
             hardware=tuple(dict.fromkeys(self.hardware[:MAX_SIGNS])),
+            gpus=self.gpus,
             vllm_version=version,
             version_cause=version_cause,
             version_row="" if version is None else row,

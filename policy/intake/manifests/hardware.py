@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MAX_READ: Final = 256
 """The maximum number of entries of each list that is searched."""
 MAX_SIGNS: Final = 16
+NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 MAX_NAME: Final = 317
 """The maximum length of a qualified name in Kubernetes, with its prefix."""
 ZERO: Final = re.compile(r"[+-]?0{1,64}(?:\.0{0,64})?")
@@ -47,6 +48,16 @@ def container_signs(container: ManifestNode) -> Iterator[HardwareSign]:
             found = resource_sign(name, quantity, f"resources.{part}")
             if found is not None:
                 yield found
+
+
+def gpu_count(container: ManifestNode) -> int:
+    """The number of NVIDIA's GPUs of a container, of its limits or else its requests; 0 if it is no whole number."""
+    for part in ("limits", "requests"):
+        resources = container.get("resources", part)
+        if resources.has(NVIDIA):
+            text = resources.get(NVIDIA).scalar() or ""
+            return int(text) if NUMBER.fullmatch(text) else 0
+    return 0
 
 
 def resource_sign(name: str, quantity: object, place: str) -> HardwareSign | None:

@@ -15,7 +15,14 @@ from contextlib import contextmanager
 from posixpath import commonpath
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
+from policy.intake.command.huggingface_server import (
+    MODEL_PATH,
+    NOT_SURE,
+    TRANSFORMERS,
+    VLLM,
+    server_words,
+    size_flags,
+)
 from policy.intake.command.paths import from_slash
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
@@ -434,6 +441,7 @@ def _add_workers(
     own: EngineDraft, document: ManifestNode, uri: str | None, added: dict[str, str | None], *, has_runtime: bool
 ) -> None:
     """Set the variables of a predictor with workers, which replace the container's."""
+    own.gpus = 0  # KServe sets it by the workers' sizes
     own.env.update(added)
     own.env["MODEL_NAME"] = document.get("metadata", "name").text()
     if _is_mounted(uri):
@@ -460,6 +468,8 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
     for note in found.notes:
         draft.note(note)
     draft.words, draft.places = found.words, found.places
+    if gpus := draft.gpus or own.gpus:
+        draft.add(ADDED, *size_flags(gpus))
     source = model.get("storageUri").text()
     own.add(ADDED, "vllm", "serve")
     if "--model_id" in found.own:

@@ -50,6 +50,7 @@ def merge_container(
     own.folder = draft.folder or own.folder
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
     own.image = draft.image or own.image
+    own.gpus = draft.gpus or own.gpus
     own.files.update(draft.files)
     for note in draft.notes:
         own.note(note)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policy.intake.manifests import images
 from policy.intake.manifests.engine_doubts import doubted
-from policy.intake.manifests.hardware import pod_signs
+from policy.intake.manifests.hardware import gpu_count, pod_signs
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.ome_fields import MODEL, PART, ROUTER, RUN, RUNTIME
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
@@ -40,7 +40,6 @@ ROUTER_CONFIG: Final = "routerConfig"
 """The parts of a service that may run vLLM, and the fields of a runtime over which they are merged."""
 PATH: Final = "MODEL_PATH"
 SIZE: Final = "PARALLELISM_SIZE"
-GPU: Final = "nvidia.com/gpu"
 DISABLED: Final = (
     "the runtime is disabled (`spec.disabled`), so that OME starts nothing; enable it, or name another one"
 )
@@ -55,7 +54,6 @@ UNNAMED: Final = (
     "no `runtime` is named, and OME selects one by the model; its own arguments and variables are not known"
 )
 ARGUMENT: Final = re.compile(r"args\[([0-9]{1,9})\]", re.ASCII)
-NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 def read_runtime(document: ManifestNode) -> None:
@@ -238,7 +236,7 @@ def _read_part(
             for container in containers:
                 draft = _read_runner(runner, own, pod) if container is runner else read_container(container, pod)
                 if container is runner:
-                    _add_values(draft, settings.path, _gpus(container) * (1 + workers))
+                    _add_values(draft, settings.path, gpu_count(container) * (1 + workers))
                     draft.node = draft.node if written is None else written
                 draft.models.update(settings.models)
                 draft.mounts |= Mounts(settings.models)
@@ -276,7 +274,7 @@ def _read_runner(runner: ManifestNode, own: ManifestNode | None, pod: ManifestNo
 
 def _replaced(runner: ManifestNode) -> tuple[str, ...]:
     """The variables that OME sets in a runner in place of its own."""
-    return (SIZE,) if _gpus(runner) else ()
+    return (SIZE,) if gpu_count(runner) else ()
 
 
 def _without_path(env: Any) -> Any:
@@ -321,16 +319,6 @@ def _note(draft: EngineDraft, runtime: ManifestNode | None, model: str, *, has_p
         doubt = "an AcceleratorClass of the cluster may override arguments and variables (`acceleratorConfig`)"
         draft.note(doubt)
         draft.doubts.append(doubt)
-
-
-def _gpus(container: ManifestNode) -> int:
-    """The number of NVIDIA's GPUs of a container, of its limits or else its requests; 0 if it is no whole number."""
-    for part in ("limits", "requests"):
-        resources = container.get("resources", part)
-        if resources.has(GPU):
-            text = resources.get(GPU).scalar() or ""
-            return int(text) if NUMBER.fullmatch(text) else 0
-    return 0
 
 
 def _states_image(part: ManifestNode) -> bool:

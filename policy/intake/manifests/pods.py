@@ -21,7 +21,7 @@ from policy.intake.command_line import Container
 from policy.intake.manifests.downward import downward_value, pod_template, stated_field
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.empty_volumes import claimed_volumes, empty_volumes
-from policy.intake.manifests.hardware import container_signs, pod_signs
+from policy.intake.manifests.hardware import container_signs, gpu_count, pod_signs
 from policy.intake.manifests.hooks import FIELDS as HOOKS
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
@@ -195,6 +195,7 @@ def read_container(
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)
+    draft.gpus = gpu_count(container)
     if (template := pod_template(container)) is not None and isinstance(template.value.get("metadata"), dict):
         metadata = template.value["metadata"]
         draft.label_version = labelled_version([metadata.get("annotations"), metadata.get("labels")])

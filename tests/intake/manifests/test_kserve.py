@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,7 @@ def test_a_version_is_the_tag_of_the_image_that_kserve_ships(
 
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 MIG = {"resources": {"limits": {"nvidia.com/mig-1g.5gb": "1"}}}
+GPUS = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
 AMD = {"resources": {"limits": {"amd.com/gpu": "1"}}}
 REQUESTED = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
 HUGGINGFACE = {"modelFormat": {"name": "huggingface"}, "runtime": None, "args": ["--model_id=dense"]}
@@ -559,8 +561,33 @@ def test_the_hugging_face_server_ignores_a_flag_and_its_value_in_one_argument(
     args: list[str], words: list[str], ignored: list[str]
 ) -> None:
     found = model_of(service(HUGGINGFACE | GPU | {"args": ["--model_id=dense", *args]}))
-    assert found.words[3:] == words
+    assert found.words[3:] == [*words, "--tensor-parallel-size", "1"]
     assert [note.partition(":")[0] for note in found.notes if "ignores" in note] == ignored
+
+
+@table(
+    ("base", "own", "expected"),
+    [
+        (GPUS, {}, ["2"]),
+        (GPUS, {"args": ["--tensor-parallel-size=4"]}, ["4", "2"]),
+        (GPU, GPUS, ["2"]),
+        ({}, GPUS, ["2"]),
+        ({}, {"args": ["--tensor-parallel-size=4"]}, ["4"]),
+    ],
+)
+def test_kserves_server_runs_a_model_on_all_its_gpus(
+    base: dict[str, Any], own: dict[str, Any], expected: list[str]
+) -> None:
+    container = {"name": "kserve-container", "image": f"{OWN}:v0.20.0", **base}
+    spec = {"supportedModelFormats": [{"name": "huggingface"}], "containers": [container]}
+    runtime = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ServingRuntime",
+        "metadata": {"name": "r"},
+        "spec": spec,
+    }
+    words = " ".join(model_of(runtime, service(HUGGINGFACE | {"runtime": "r"} | own)).words).replace("=", " ")
+    assert re.findall(r"--tensor-parallel-size (\S+)", words) == expected
 
 
 def test_kserves_server_ignores_flags_that_it_does_not_know() -> None:
@@ -616,6 +643,11 @@ KSERVE_SCRIPT = "ray start --head\npython -m huggingfaceserver --tensor-parallel
             "/mnt/models",
             4,
         ),
+        ({"command": ["python", "-m", "huggingfaceserver", "--model_dir=/x"], **GPUS}, "/x", 2),
+        ({"command": ["python", "-m", "huggingfaceserver", "--model_dir=/x", "-tp=1"], **GPUS}, "/x", 2),
+        ({"command": ["sh", "-c", "exec python -m huggingfaceserver --model_dir=/x -tp 4"], **GPUS}, "/x", 2),
+        ({"image": f"{OWN}:v0.20.0-gpu", "args": ["--model_id", "dense"], **GPUS}, "dense", 2),
+        ({"command": ["python", "-m", "huggingfaceserver", "--model_dir=/x", "-tp=4"], **MIG}, "/x", 4),
     ],
 )
 def test_kserves_server_outside_of_an_inference_service_runs_vllm(
