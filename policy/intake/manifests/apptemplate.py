@@ -1,7 +1,7 @@
 """Values of the Helm chart app-template and its library (bjw-s, read at 5.0, 2026): ``controllers.*.containers.*``.
 
 The templates print a container's fields as they are: a command or argument that is a text is one word, and variables
-are a mapping or a list. ``defaultContainerOptions`` of a controller count where a container has no field of its own.
+are a mapping or a list. A controller's ``defaultContainerOptions`` apply where a container leaves a field empty.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _add_words(draft: EngineDraft, words: ManifestNode, name: str) -> None:
 
 
 def _add_variables(draft: EngineDraft, env: ManifestNode) -> None:
-    """Add variables from a mapping, or from a list of mappings with a ``name``; one from elsewhere is not known."""
+    """Add variables from a mapping, or from a list of mappings with a ``name``; one without ``value`` is not known."""
     if isinstance(env.value, list):
         named = [(item.get("name").text() or "", item) for item in env.items()]
     else:

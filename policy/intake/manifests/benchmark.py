@@ -1,9 +1,8 @@
 """Scenarios of llm-d-benchmark (read at 0.8, in 2026): a list under ``scenario``.
 
-A setting stands in the scenario itself, in its section ``common``, or in the file's ``shared``; those of the roles also
-in ``modelservice``. An engine is the standalone deployment, or each role that is enabled, with the command of the
-benchmark's templates or the scenario's own. Ports, names and volumes are left out. The manifests of a guide are not
-visible.
+A section stands in the scenario itself, in its ``modelservice`` or ``common``, or in the file's ``shared``. The engines
+are the standalone deployment or each enabled role, with the command of the benchmark's templates or the scenario's own.
+Ports, names and volumes are left out. A scenario does not show the manifests of a guide.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ MODEL_SETTINGS: Final[dict[str, tuple[str, str | None]]] = {
     "VLLM_MAX_NUM_SEQ": ("maxNumSeq", "256"),
     "VLLM_MAX_NUM_BATCHED_TOKENS": ("maxNumBatchedTokens", None),
 }
-"""The variables with settings of the model, and the benchmark's defaults; None if its scripts may set another."""
+"""The variables with settings of the model: the field of each, and the benchmark's default, None if scripts set it."""
 SIZES: Final = {
     "DP_SIZE": "data",
     "DP_SIZE_LOCAL": "dataLocal",
@@ -100,7 +99,7 @@ def _read_scenario(scenario: ManifestNode) -> None:
 
 
 def _section(scenario: ManifestNode, name: str) -> ManifestNode:
-    """A section of the scenario, or what all scenarios share, wherever it stands; an absent one is empty."""
+    """The first section of this name with a value, among the places where it may stand; an absent one is empty."""
     document = scenario.parent.parent if scenario.parent is not None else None
     shared = scenario if document is None else document.get(SHARED)
     places = (scenario.get(name), scenario.get("modelservice", name), scenario.get("common", name), shared.get(name))
@@ -177,7 +176,7 @@ def _model(model: ManifestNode, draft: EngineDraft) -> str:
 
 
 def _settings(role: ManifestNode, model: ManifestNode, common: ManifestNode) -> dict[str, str | None]:
-    """The variables with the benchmark's settings, which vLLM itself does not read."""
+    """The benchmark's own variables, which vLLM does not read."""
     env: dict[str, str | None] = {
         "MODEL_NAME": _name(model),
         "MODEL_PATH": model.get("path").text() or f"models/{_name(model)}",

@@ -1,6 +1,6 @@
 """The fields of charts' values, as the templates of the named release read them.
 
-A value that no template reads has no effect, and a newer chart may read it.
+A value that no template reads has no effect, but a newer chart may read it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def is_image(value: object) -> TypeGuard[dict[str, Any]]:
 def image_of(value: Any, tag: object = None) -> str | None:
     """The image that a value names, with its registry, tag and digest; None if it names none.
 
-    ``tag`` is the one beside an image that is a text without a tag.
+    ``tag`` is added to an image that is a text without a tag or digest.
     """
     if isinstance(value, str):
         stated = _text(tag)
@@ -32,5 +32,5 @@ def image_of(value: Any, tag: object = None) -> str | None:
 
 
 def _text(value: object) -> str:
-    """A part as a chart prints it; empty if it is absent. A number may have lost digits, so it is not used."""
+    """A part as a chart prints it; empty if it is absent. A float may have lost digits, so it is not used."""
     return value if isinstance(value, str) else str(value) if type(value) is int else ""

@@ -1,7 +1,7 @@
 """Values of vLLM's own Helm chart (its example ``chart-helm``, read at 0.25): ``image.command`` starts vLLM.
 
-Variables are those of ``image.env``; ``configs``, ``secrets`` and ``externalConfigs`` set others, of which only
-``configs`` shows values. ``extraContainers`` are containers of the same pod.
+The variables are those of ``image.env``, ``configs``, ``secrets`` and ``externalConfigs``; the last two show no values.
+``extraContainers`` are containers of the same pod.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_values(values: dict[str, Any]) -> bool:
 
 
 def read_values(values: ManifestNode) -> None:
-    """Read the engine, and those in further containers."""
+    """Read the engine, and those among ``extraContainers``."""
     image = values.get("image")
     draft = EngineDraft(image)
     draft.image = image_of(image.value)

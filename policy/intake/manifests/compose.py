@@ -3,8 +3,8 @@
 Reads a service's ``entrypoint`` and ``command`` as words (``go_shellwords`` splits a text; no shell runs), and
 ``environment`` as a map or a list. Compose first substitutes variables in every text (``interpolation``). A variable of
 the service is unknown if a part of its value is; a word with an unknown part is an ``Unknown``. A service that
-``extends`` others has their fields too (``compose_services``). One whose image is not known is an engine with a problem
-if anything shows vLLM, or if its fields are in another file.
+``extends`` others has their fields too (``compose_services``). A service with an unknown image is an engine with a
+problem if anything shows vLLM, or if its fields are in another file.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def is_compose(document: ManifestNode) -> bool:
 
 
 def read_compose(document: ManifestNode) -> None:
-    """Read every service that starts vLLM, or may start it; other files are an engine if this one has none."""
+    """Read every service that starts vLLM, or may start it; `include` is an item with a problem if no service does."""
     reader, services = document.reader, document.get("services")
     count = len(reader.containers)
     for name, _ in services.fields():
@@ -146,14 +146,14 @@ def _hardware_signs(service: ComposeService) -> Iterator[HardwareSign]:
 
 
 def _is_named_vllm(service: ComposeService, name: str, image: str) -> bool:
-    """Whether the name of a service, that of its image or the text of its Dockerfile names vLLM."""
+    """Whether a service's name, its image's name or its inline Dockerfile names vLLM."""
     builds = (build.value for build in service.each("build"))
     texts = (build.get("dockerfile_inline") for build in builds if isinstance(build, dict))
     return has_vllm(image) or any(isinstance(text, str) and VLLM.search(text) is not None for text in (name, *texts))
 
 
 def _depends_on_extended(service: ComposeService, draft: EngineDraft, *, is_engine: bool) -> bool:
-    """Whether fields of another file decide if a service starts vLLM, or have the whole command."""
+    """Whether fields of another file decide if a service starts vLLM, or hold the whole command."""
     if is_engine:
         return not any(service.nearest(name).value for name in ("entrypoint", "command"))
     if not (draft.has_unknown_image() or images.names_vllm(draft.image)):
@@ -242,7 +242,7 @@ def _go_float(value: float) -> str:
 
 
 def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, ...] = MOUNTING) -> list[str]:
-    """The mount points of volumes, configs, secrets and `tmpfs` in the container, and what `watch` copies into it."""
+    """The mount points of volumes, configs, secrets and `tmpfs` in the container, and the targets of `watch`."""
     paths: list[str] = []
     for name in fields:
         value = service.get(name).value
@@ -263,20 +263,20 @@ def _is_unknown(path: str) -> bool:
 
 
 def _with_type(text: str, made: str) -> str:
-    """What is ``made`` of a text, an `Unknown` if the text is one."""
+    """What was ``made`` from a text, as an `Unknown` if the text is one."""
     return Unknown(made) if type(text) is Unknown else made
 
 
 def _watched(service: ManifestNode) -> object:
-    """The files that `docker compose watch` copies into the container, or rebuilds the image for."""
+    """The files that `docker compose watch` copies into the container, or whose changes rebuild the image."""
     develop = service.get("develop").value
     return develop.get("watch") if isinstance(develop, dict) else None
 
 
 def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
-    """Add the mounts of the services and containers in `volumes_from`, and of those that they take theirs from.
+    """Add the mounts of the services in `volumes_from`, and of the services in theirs.
 
-    Mounts that this document does not show are hidden.
+    An item whose mounts this document does not show, such as a container, is noted as hidden.
     """
     services = draft.node.parent
     pending, seen = [service], {draft.node.key}
@@ -330,7 +330,7 @@ def _substitute(text: str, draft: EngineDraft) -> str:
 def _interpolate(node: ManifestNode, draft: EngineDraft, secret_from: int | None = None) -> Interpolation | None:
     """A text with its variables substituted; None if it is null. An invalid reference is a fault.
 
-    All of it is a secret from the position ``secret_from``, unless that is None.
+    The text is a secret from the position ``secret_from`` on, unless that is None.
     """
     text = node.text()
     if text is None:

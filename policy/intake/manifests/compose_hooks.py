@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 AFTER_START: Final = "post_start"
 HOOKS: Final = (AFTER_START, "pre_stop")
-"""The fields with hooks; a service that is restarted has the files that the last one left."""
+"""The fields with hooks; ``pre_stop`` counts, as a restarted service has the files that its hooks left."""
 SHELL: Final = ("sh", "-c")
 """The shell that runs the text of a `healthcheck`."""
 
 
 def read_service_hooks(service: ComposeService, draft: EngineDraft) -> None:
-    """Read the hooks and the health check of a service; of several that start vLLM, the first of each kind is an item.
+    """Read the hooks and the health check of a service.
 
-    The path of each has the service's name, however long that is. A ``post_start`` that Compose refuses is a note on
-    the service, if it is an engine.
+    Of several hooks in a list that start vLLM, only the first is an item, because the path of each has the service's
+    name, however long that is. A ``post_start`` that Compose refuses is a note on the service, if it is an engine.
     """
     for name in HOOKS:
         for node in service.each(name):

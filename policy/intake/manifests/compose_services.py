@@ -42,7 +42,7 @@ class ComposeService(Struct, frozen=True):
 def read_service(services: ManifestNode, name: str) -> ComposeService | None:
     """A service with those that it extends; None, with a fault, if it cannot be read, and None if it is null.
 
-    What services share is counted as copied, which also bounds chains.
+    Fields that services share count as copied, which also bounds the length of chains.
     """
     layers: list[ManifestNode] = []
     seen: set[str] = set()

@@ -29,7 +29,7 @@ INTEGER: Final = re.compile(
 )
 BASES: Final = {"hexadecimal": 16, "binary": 2, "octal": 8, "decimal": 10}
 MAX_DIGITS: Final = 64
-"""The most digits of an integer that fits 64 bits, which are those of a binary one."""
+"""The most digits of an integer that fits 64 bits: a binary one has the most."""
 FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 NUMERIC: Final = frozenset("+-0123456789.")
 

@@ -1,6 +1,6 @@
 """An engine from a command that starts a container: `docker run`, `apptainer run` and the like, with their options.
 
-Its variables, entry point, mounts and devices are read; of an option that is not known, the engine has a doubt.
+The options' variables, entry point, mounts and devices are read; an unknown option makes the engine doubtful.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VOLUMES: Final = frozenset({"-v", "--volume"})
 TMPFS: Final = "--tmpfs"
 MOUNTING: Final = VOLUMES | {TMPFS, "--mount"}
 OTHERS_VOLUMES: Final = frozenset({"--volumes-from", "--pod"})
-"""The options by which a container has the volumes of others: for Podman, those of its pod."""
+"""The options that give a container the volumes of others; with Podman's `--pod`, those of its pod."""
 UNKNOWN_PART: Final = frozenset("$`%")
 HOME: Final = "--home"
 """The option of Apptainer that mounts a folder as the home of the container's user."""
@@ -57,7 +57,7 @@ SECRETS: Final = "/run/secrets"
 PARTLY_KNOWN: Final = "a part of the name of the image {} is not known, so it may be another one"
 WRITE_IMAGE: Final = "write the image as a word of the command, or send its arguments as a deployment"
 ROOT: Final = "--rootfs"
-"""The option of Podman by which the first word is a folder with the files of the container."""
+"""The option of Podman that makes the first word a folder with the container's files."""
 OF_ROOT: Final = "a folder with the files of a container does not show vLLM's version"
 CONFIGURATION: Final = ("CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE")
 CONFIGURED: Final = "`{}` names a configuration of Podman that may change the container"
@@ -75,17 +75,17 @@ def read_container_run(
     named: NamedImages = NO_NAMES,
     made: MadeImages = NO_IMAGES,
 ) -> bool:
-    """Add the engine that a container runs, with ``doubts`` and a ``problem``, if any; whether it starts vLLM.
+    """Add the engine that a container runs, with ``doubts`` and a ``problem``, if any; returns whether it starts vLLM.
 
-    `-e NAME` and the like pass on ``variables``, whose doubts and notes count only then. ``named`` has the variables
-    around the command that may have an image of vLLM, and ``made`` the images that other commands make.
+    The doubts and notes of ``variables`` count only if an option passes some on, such as `-e NAME`. ``named`` has the
+    variables around the command that may hold an image of vLLM, and ``made`` the images that other commands make.
     """
     draft = EngineDraft(node)
     image, *words = run.words
     draft.image = str(image)
     draft.remedy = WRITE_IMAGE
     draft.secrets |= variables.secrets
-    if any(name == ROOT for name, _ in run.options):  # what follows is no image, and has no entry point
+    if any(name == ROOT for name, _ in run.options):  # the first word is a folder, which has no entry point
         draft.image, draft.unversioned, draft.has_command = None, OF_ROOT, True
     entry_points = [value for name, value in run.options if name == "--entrypoint"]
     if entry_points:
@@ -116,12 +116,12 @@ def read_container_run(
 
 
 def passed_names(run: ContainerRun) -> list[str]:
-    """The names of the variables that a container gets from its command as they are: `-e NAME`."""
+    """The names of the variables that a container gets unchanged from its command: `-e NAME`."""
     return [value for name, value in run.options if name in ENV and value and not {"=", "*"} & set(value)]
 
 
 def _entry_point(value: str, *, is_podman: bool) -> list[str]:
-    """The words of `--entrypoint`: none if it is empty, which removes the image's, and for Podman those of a list."""
+    """The words of `--entrypoint`: none if it is empty, which removes the image's; Podman also takes a JSON list."""
     if is_podman and value.startswith("[") and type(value) is str:
         try:
             return msgspec.json.decode(value, type=list[str])
@@ -131,7 +131,7 @@ def _entry_point(value: str, *, is_podman: bool) -> list[str]:
 
 
 def add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
-    """Add what the options say; whether the container gets variables of the command."""
+    """Add what the options set to the draft; returns whether they pass on variables of the command."""
     is_passed = _add_variables(draft, run, variables)
     _add_mounts(draft, run, variables.env)
     for name, value in run.options:
@@ -150,7 +150,7 @@ def add_options(draft: EngineDraft, run: ContainerRun, variables: PassedVariable
 
 
 def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVariables) -> bool:
-    """Add the variables that the options set; whether some are those of the command."""
+    """Add the variables that the options set; returns whether they pass on some of the command's."""
     is_passed = run.is_apptainer
     before_unknown: list[str] = []
     if run.is_apptainer:
@@ -161,10 +161,10 @@ def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVaria
         if name in ENV:
             variable, equals, setting = text.partition("=")
             is_unknown = type(value) is Unknown and not UNKNOWN_PART.isdisjoint(variable)
-            if is_unknown:  # it may be any of those before it
+            if is_unknown:  # its name may be that of any variable before it
                 draft.env.update(dict.fromkeys(before_unknown))
                 before_unknown.clear()
-            if is_unknown or (not equals and variable.endswith("*")):  # Podman passes on those with this beginning
+            if is_unknown or (not equals and variable.endswith("*")):  # Podman passes on those with this prefix
                 draft.has_hidden_variables = True
                 is_passed = is_passed or not is_unknown
                 draft.note(HIDDEN.format(f"{name} {variable[:QUOTED]}"))
@@ -212,7 +212,7 @@ def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | N
 
 
 def _bound(env: Mapping[str, str | None]) -> tuple[list[str], str]:
-    """The paths that Apptainer's variables mount, and the one whose value is not known, if any."""
+    """The paths at which Apptainer's variables mount something, and the first variable with an unknown value."""
     bound = {name: env[name] for name in BINDING if name in env}
     points = [
         point for value in bound.values() if value for each in binds(value) for point in _mount_points("-v", each)
@@ -233,7 +233,7 @@ def _mount_points(name: str, text: str) -> list[str]:
 def _is_hidden(text: str, points: Sequence[str]) -> bool:
     """Whether something may be mounted at a path that is not known: one of ``points``, or all of ``text``.
 
-    A user's home is a mount of its own.
+    A path in the user's home counts as known (`known_folder`).
     """
     return not (UNKNOWN_PART.isdisjoint(text[:1]) or points) or any(
         path[:1] in UNKNOWN_PART and not path.startswith(HOMES) for path in points
@@ -241,7 +241,7 @@ def _is_hidden(text: str, points: Sequence[str]) -> bool:
 
 
 def _fields(line: str) -> list[str]:
-    """The fields of a line of CSV, as which Docker reads `--mount`."""
+    """The fields of a line of CSV, the format of Docker's `--mount`."""
     try:
         return next(csv.reader([line]), [])
     except csv.Error:
@@ -249,7 +249,7 @@ def _fields(line: str) -> list[str]:
 
 
 def _add_secret(draft: EngineDraft, secret: str, mounts: list[str]) -> None:
-    """Add a secret of Podman's as a variable with an unknown value, or as a file."""
+    """Add a secret of Podman as a variable with an unknown value, or as a file."""
     name, *settings = secret.split(",")
     fields = {key: value for key, _, value in (setting.partition("=") for setting in settings)}
     target = fields.get("target", name)
@@ -260,7 +260,7 @@ def _add_secret(draft: EngineDraft, secret: str, mounts: list[str]) -> None:
 
 
 def add_words(draft: EngineDraft, place: str, words: Sequence[str]) -> None:
-    """Append words, some of which may be unknown, in which Kubernetes expands nothing."""
+    """Append words, known or not; Kubernetes expands nothing in them."""
     for word in words:
         if type(word) is str:
             draft.add_final(place, word)

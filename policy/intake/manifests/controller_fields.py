@@ -1,6 +1,6 @@
-"""The fields of the objects of further controllers, each as the definition of the named release has them.
+"""The fields of the objects of further controllers, as the definitions of the named releases have them.
 
-Those of KServe, Ray, Dynamo and OME are in modules of their own.
+KServe, Ray, Dynamo and OME have their own modules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The secrets that a manifest states anywhere: what its messages hide, whatever becomes of the values.
+"""The secrets that a manifest states anywhere: messages hide them, however the values are used.
 
-Fields of a kind's own, such as ``topologyKey``, may have the names of secrets and hold none; the names of variables,
-parameters, annotations and what a text assigns are those of users.
+A kind's own fields, such as ``topologyKey``, may be named like secrets and hold none. Users choose the names of
+variables, parameters and annotations, and those that a text assigns to.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ VARIABLES: Final = frozenset(
         *("annotations", "parameters", "args", "arguments"),
     }
 )
-"""The fields whose own fields have names of users."""
+"""The fields whose own fields have names that users choose."""
 APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation that has the object once more, with the fields of its kind."""
 REFERENCES: Final = ("Ref", "Name", "_name", "Secret", "Secrets")
-"""How fields end that name an object with secrets."""
+"""The endings of fields that refer to an object with secrets."""
 MAX_BLANKS: Final = 8
-"""How many blanks a secret has at most in a field of a kind: `pass1Prompt` has sentences."""
+"""The most blanks in a secret that a kind's own field holds: `pass1Prompt` has sentences."""
 OTHER_FIELDS: Final = frozenset(
     {
         *("key", "keys", "secret", "secrets", "topologyKey", "tokenKey", "sessionKey", "matchLabelKeys"),
         *("mismatchLabelKeys", "hashKey", "partitionKey"),
     }
 )
-"""Fields of kinds that have the names of secrets, and hold names of other things."""
+"""Fields of kinds that are named like secrets, but hold other names."""
 
 
 def secrets_of(document: Any) -> Iterator[str]:
@@ -70,7 +70,7 @@ def secrets_of(document: Any) -> Iterator[str]:
             else:
                 yield from secrets_of_words([item if type(item) is str else "" for item in value])
                 found += [(item, False) for item in value if type(item) is not str]
-        elif type(value) is tuple:  # of a member that JSON has several times
+        elif type(value) is tuple:  # the values of a member that JSON repeats
             found += [(item, are_variables) for item in value]
         elif type(value) is dict:
             if "name" in value and "value" in value and type(name := value["name"]) is str and is_secret(name):
@@ -92,7 +92,7 @@ def secrets_of(document: Any) -> Iterator[str]:
 
 
 def _applied(text: str) -> Any:
-    """The object in the annotation; None if it has the annotation too, as kubectl never writes, or is none."""
+    """The object in the annotation; None if it is not JSON, or has the annotation too, which kubectl never writes."""
     try:
         return None if APPLIED in text else json.loads(text, object_pairs_hook=all_of_pairs)
     except (ValueError, RecursionError):
@@ -100,13 +100,13 @@ def _applied(text: str) -> Any:
 
 
 def _is_value(field: str, value: Any) -> bool:
-    """Whether a field of a kind holds a secret, and not the name of an object or of a field with one, or sentences."""
+    """Whether a field of a kind holds a secret, rather than sentences or the name of an object or field with one."""
     is_prose = type(value) is str and value.count(" ") > MAX_BLANKS
     return not is_prose and field not in OTHER_FIELDS and not field.endswith(REFERENCES)
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """The text that a value of a Secret encodes, if it is one."""
+    """The text that a value encodes in base64, as those of a Secret do; nothing if it encodes none."""
     try:
         yield b64decode(text, validate=True).decode()
     except ValueError:

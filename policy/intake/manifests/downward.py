@@ -1,9 +1,9 @@
 """Values that Kubernetes takes from the pod itself (the downward API): ``fieldRef`` and ``resourceFieldRef``.
 
-https://kubernetes.io/docs/concepts/workloads/pods/downward-api/. Known are labels and annotations that the pod's
-template states, the namespace, a Pod's own name, and resources that the container states. Under review, labels,
-annotations and resources are not known: who may patch a pod, an autoscaler, a LimitRange or a later webhook changes
-them without another review.
+https://kubernetes.io/docs/concepts/workloads/pods/downward-api/. The known values are the labels and annotations that
+the pod's template states, the namespace, a Pod's own name, and the resources that the container states. Under review,
+labels, annotations and resources are not known: anyone who may patch a pod, an autoscaler, a LimitRange or a later
+webhook may change them without another review.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SET_BY_CONTROLLERS: Final = frozenset(
 )
 """Labels without a domain that controllers set in each pod, whatever its template states."""
 OF_USERS: Final = "app.kubernetes.io/"
-"""The domain of labels that Kubernetes recommends to users, and sets nowhere."""
+"""The prefix of the labels that Kubernetes recommends to users and does not set itself."""
 OF_NODES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-"""The resources of which a pod without a limit, or with one of zero, is told what its node has."""
+"""The resources for which a container without a limit, or with a limit of zero, gets the amount of its node."""
 RESOURCE: Final = re.compile(r"(limits|requests)\.([a-z0-9./-]{1,128})")
 
 
 def downward_value(value_from: ManifestNode, container: ManifestNode) -> str | None:
-    """The value of a variable of a container from its pod; None if it is not known, or from another source."""
+    """The value that a container's variable takes from its pod; None if it is not known, or from another source."""
     path = value_from.get("fieldRef", "fieldPath").value
     if isinstance(path, str):
         return _field(path, pod_template(container))
@@ -53,7 +53,7 @@ def pod_template(container: ManifestNode) -> ManifestNode | None:
 
 
 def stated_field(value_from: ManifestNode, container: ManifestNode) -> str | None:
-    """What a pod's template states for the label or annotation of a variable, whether or not it is the value then."""
+    """What a pod's template states for the label or annotation of a variable, even if the pod may get another value."""
     path, template = value_from.get("fieldRef", "fieldPath").value, pod_template(container)
     found = SUBSCRIPT.fullmatch(path) if isinstance(path, str) else None
     return None if found is None or template is None else _entry(template, *found.groups())
@@ -83,7 +83,7 @@ def _field(path: str, template: ManifestNode | None) -> str | None:
 
 
 def _may_be_set(key: str) -> bool:
-    """Whether a controller may set a label or an annotation in each pod: those of its domain, and some others."""
+    """Whether a controller may set a label or an annotation in each pod: one with a domain, and some others."""
     domain, slash, _ = key.partition("/")
     return key in SET_BY_CONTROLLERS or (slash != "" and "." in domain and not key.startswith(OF_USERS))
 

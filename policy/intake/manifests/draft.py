@@ -1,6 +1,6 @@
 """Build an engine of a manifest: its command's words with their places, its variables and its notes.
 
-Defines the order of a controller's and the user's words, and the notes on words whose values are not final.
+Keeps a controller's and the user's words in order, and adds notes on words whose values are not final.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class EngineDraft:
         """The signs of the hardware that the manifest asks for."""
         self.has_command = False
         self.is_built = False
-        """Whether the image is built from files that the manifest does not show; its name may be any."""
+        """Whether the image is built from files that the manifest does not show, so that its name shows nothing."""
         self.has_default_image = False
         """Whether the controller sets an image if the manifest does not state one."""
         self.is_named_vllm = False
@@ -114,17 +114,17 @@ class EngineDraft:
         self.server: ServerCommand | None = None
         """The server that the words start, once they have been parsed; None if they start none."""
         self.beside: list[CommandBeside] = []
-        """The hooks and probes that start no server, but may change what this one loads."""
+        """The hooks and probes that start no server, but may change what this engine loads."""
         self.programs = ProgramsBeside()
-        """What its hooks, mounts and other containers may do to the programs that it runs."""
+        """What hooks, mounts and other containers may do to the programs that this container runs."""
         self.notes: dict[str, None] = {}
         self.doubts: list[str] = []
         """Why vLLM may get other words or variables."""
         self.secrets: frozenset[str] = frozenset()
-        """Values that the manifest gives to names of secrets in another way than by its variables."""
+        """The values of secrets that the manifest states elsewhere than in its variables."""
 
     def stated_secrets(self) -> frozenset[str]:
-        """Every secret that the manifest states for this engine, also of variables that it does not get in the end."""
+        """Every secret that the manifest states for this engine, even in variables that the engine does not get."""
         return self.secrets | self.env.secrets
 
     def add(self, place: str, *words: str) -> None:
@@ -144,7 +144,7 @@ class EngineDraft:
                 self.add(f"{name}[{place}]", word)
 
     def doubt(self, why: str) -> None:
-        """Add a doubt about the words or variables, with a note; one that is there already is left out."""
+        """Add a doubt about the words or variables, with a note; a repeated one is left out."""
         self.note(why)
         if why not in self.doubts and len(self.doubts) < MAX_NOTES:
             self.doubts.append(why)
@@ -180,8 +180,8 @@ class EngineDraft:
     def starts_server(self) -> bool:
         """Whether the words start vLLM's server, or name it in a command that cannot be read.
 
-        Other than an engine, one that another file or image may start does not count: init containers often prepare
-        something with vLLM's image.
+        Unlike for an engine, a server that another file or image may start does not count: init containers often
+        prepare something with vLLM's image.
         """
         if not self.starts_vllm():
             return False
@@ -239,9 +239,9 @@ class EngineDraft:
         return is_known or found.names_vllm
 
     def may_run_placed(self, words: Sequence[str], found: ServerCommand | UnreadableCommand | None) -> bool:
-        """Whether a command that starts no server, as ``found``, may start one by what another one does to programs.
+        """Whether a command that by itself starts no server may start one, because another one replaces its programs.
 
-        The words are the container's own, or those of a hook, before which the own ones run.
+        ``words`` are the container's own, or those of a hook, which runs after them; ``found`` is what they start.
         """
         if found is not None and (isinstance(found, ServerCommand) or found.names_vllm):
             return False
@@ -252,7 +252,7 @@ class EngineDraft:
         return self.programs.may_start(own, self.env, self.mounts, self.beside, first, is_read=found is None)
 
     def _may_evaluate(self) -> bool:
-        """Whether the entry point of an image that is not known may run a variable as a command, which is a problem."""
+        """Whether the entry point of an unknown image may run a variable as a command; if so, adds the problem."""
         is_other = self.has_command or images.runs_other_program(self.image, self.table)
         if is_other or not any(value and starts_server(value) for value in self.env.values()):
             return False
@@ -260,7 +260,7 @@ class EngineDraft:
         return True
 
     def _add_sagemaker(self) -> None:
-        """Replace the words with those that the entry point of the image for SageMaker makes of its variables."""
+        """Replace the words with those that the entry point of the image for SageMaker makes from the variables."""
         if self.words:
             self.note(sagemaker.IGNORED_ARGUMENTS)
         self.words, self.places = [], []
@@ -275,7 +275,7 @@ class EngineDraft:
             self.problem = sagemaker.NO_MODEL
 
     def _has_servers_arguments(self, filled: list[str]) -> bool:
-        """Whether the arguments of an image that is not known are those of vLLM's server."""
+        """Whether the arguments of a named image, whose entry point is not known, are those of vLLM's server."""
         if self.has_unknown_image() or images.runs_other_program(self.image, self.table):
             return False
         return are_vllms(filled)
@@ -285,14 +285,14 @@ class EngineDraft:
         return self._has_servers_image() or images.names_vllm(self.image)
 
     def has_unknown_image(self) -> bool:
-        """Whether the manifest does not show what the image starts."""
+        """Whether the manifest does not show the image: its name is not known, or it is built."""
         is_default = self.image is None and self.has_default_image
         return self.is_built or (images.is_unknown(self.image) and not is_default)
 
     def _may_start_vllm(self) -> bool:
-        """Whether an image that is not known may start vLLM, as a sign shows; without a command it is a problem.
+        """Whether a sign shows that an unknown image may start vLLM; without a command that is a problem.
 
-        So may one with vLLM's name in its own that asks for an accelerator or has vLLM's variables.
+        So may an image with vLLM in its name, if the container asks for an accelerator or has vLLM's variables.
         """
         if images.has_vllm_in_name(self.image) and (self.hardware or shows_vllm((), self.env)):
             if self.has_command or self.words:
@@ -322,7 +322,7 @@ class EngineDraft:
         return self._has_servers_image() and self.starts_other_program()
 
     def _has_servers_image(self) -> bool:
-        """Whether the image starts vLLM, itself or by KServe's Hugging Face server."""
+        """Whether the image starts vLLM, directly or through KServe's Hugging Face server."""
         return images.starts_vllm(self.image, self.table) or images.is_kserve_server(self.image, self.table)
 
     def _find_server(self, *, doubts_programs: bool = False) -> ServerCommand | UnreadableCommand | None:
@@ -378,9 +378,9 @@ class EngineDraft:
             return self.words
 
     def finish(self, installed: Sequence[Installation] = ()) -> None:
-        """Add the engine to the manifest's engines; ``installed`` has earlier installations of vLLM, in order.
+        """Add the engine to the manifest's engines, with the last certain version of vLLM.
 
-        The last certain version is used.
+        ``installed`` has earlier installations of vLLM, in order.
         """
         if not self.is_within_limits():
             return
@@ -451,7 +451,7 @@ class EngineDraft:
         self.node.reader.add(container, self.node)
 
     def _read_beside(self) -> list[Installation]:
-        """The vLLM that hooks and probes may install; what else they may change is added to the doubts."""
+        """Return the installations of vLLM by hooks and probes, and add a doubt for all else that they may change."""
         server = self.server
         if server is None:  # the image's entry point starts it
             words = self.words if self.words and not self.words[0].startswith("-") else [*VLLM_SERVE, *self.words]
@@ -462,7 +462,7 @@ class EngineDraft:
         return effects.installations
 
     def entered(self, folders: Iterable[str]) -> str:
-        """The working folder after a command changes to others, from the container's on, as ``working_folder``."""
+        """The working folder after a command changes to ``folders`` from the container's; see ``working_folder``."""
         return working_folder(self.folder, folders, self.mounts, () if self.server is None else self.server.words)
 
     def start_folder(self) -> str:
@@ -470,9 +470,9 @@ class EngineDraft:
         return start_folder(self.folder, images.working_folder(self.image, self.table))
 
     def working_folders(self) -> tuple[str, str]:
-        """The working folder of the server by what is stated, and the one if its container starts in the image's.
+        """The server's working folder as stated, and the one that it has if its container starts in the image's folder.
 
-        The second is empty if it is not known, if it is the first one, or if nothing is mounted.
+        The second is empty if it is not known or equals the first, or if nothing is mounted.
         """
         folders = () if self.server is None else self.server.folders
         if not self.mounts:

@@ -28,7 +28,7 @@ REFERENCE: Final = "${{"
 MOUNTING: Final = ("volumes", "files", "repos")
 """The fields that put something into the container."""
 MOUNTED: Final = re.compile(r"~|/(?!/)")
-"""Matches the beginning of a path in the container; others are in the working folder, or are a part of a URL."""
+"""Matches the beginning of a path in the container; others are relative to the working folder, or part of a URL."""
 COUNT: Final = re.compile(r"[0-9]{1,4}")
 UNKNOWN: Final = tuple(
     f"DSTACK_{name}"
@@ -37,7 +37,7 @@ UNKNOWN: Final = tuple(
         *("NODE_RANK", "MPI_HOSTFILE"),
     )
 )
-"""Variables that dstack sets to values that only a run has."""
+"""The variables that dstack sets to values that are only known in a run."""
 VENDORS: Final = {
     "nvidia": "cuda",
     "amd": "rocm",
@@ -46,7 +46,7 @@ VENDORS: Final = {
     "intel": "gaudi",
     "tenstorrent": "tenstorrent",
 }
-"""The platforms of dstack's vendors of GPUs."""
+"""The platforms of dstack's GPU vendors."""
 MAX_NAMES: Final = 64
 NODES: Final = "DSTACK_NODES_NUM"
 NODE_GPUS: Final = "DSTACK_GPUS_PER_NODE"
@@ -99,7 +99,7 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
 
 
 def _add_command(draft: EngineDraft, run: ManifestNode, document: ManifestNode) -> None:
-    """Add the words that dstack starts; none if it is the image's entry point."""
+    """Add the words that dstack runs; none if the image's entry point runs."""
     commands = [item.text() or "" for item in run.get("commands").items()]
     entry_point = document.get("entrypoint").text()
     if entry_point is not None:
@@ -135,7 +135,7 @@ def _add_variables(draft: EngineDraft, env: ManifestNode) -> None:
 
 
 def _mount_path(volume: ManifestNode) -> str | None:
-    """The path of a volume, a file or a repository in the container: the last part of a text, or of a mapping."""
+    """The path of a volume, a file or a repository in the container: the last part of a text, or a mapping's `path`."""
     if isinstance(volume.value, str):
         return volume.value.rpartition(":")[2]
     return volume.get("path").text()

@@ -58,7 +58,7 @@ SET: Final = (
 )
 """The variables that the operator, or Grove or LeaderWorkerSet for it, may set if the container does not."""
 REPLACED: Final = ("DYNAMO_PORT", "NATS_SERVER", "ETCD_ENDPOINTS")
-"""Those that several releases add behind the container's own."""
+"""The ones that several releases append after the container's own variables."""
 PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]++")
 """Matches a word that a shell does not change."""
 PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
@@ -161,7 +161,7 @@ def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
 def _add_command(draft: EngineDraft, component: ManifestNode, name: object) -> None:
     """Add the command of a container of a component, if it is one that the operator completes.
 
-    With a container for Dynamo's runtime beside it, which is completed instead, the main one is as it is written.
+    If a sidecar has Dynamo's runtime, the operator completes the sidecar, and the main container stays as written.
     """
     if name is not None and name == (component.get("dynamoSidecar").value or MAIN):
         add_command(draft, component.get("type").text() or "")
@@ -193,7 +193,8 @@ def _merge(draft: EngineDraft, own: ManifestNode, given: Sequence[ManifestNode],
     """Read the variables again as the operator merges them: one of each name, sorted by name.
 
     Releases differ in whether the container's ``own`` or the ``given`` ones take precedence, and in when they sort: a
-    variable with several values, or a reference to a later name, is not known. With ``is_above`` the own ones do.
+    variable with several values, or a reference to a later name, is not known. With ``is_above`` the own ones take
+    precedence.
     """
     if not draft.node.reader.may_copy(0, draft.node):
         return
@@ -240,7 +241,7 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
 
 
 def _ending_quotes(draft: EngineDraft) -> list[str]:
-    """The variables that the words refer to as `$(NAME)`, and whose values may have a single quote."""
+    """The variables that the words refer to as `$(NAME)` and whose values may have a single quote."""
     named = dict.fromkeys(name for word in draft.words for name in references(word))
     return [
         name
@@ -252,7 +253,7 @@ def _ending_quotes(draft: EngineDraft) -> list[str]:
 
 
 def _is_plain(words: Sequence[str]) -> bool:
-    """Whether a shell makes the same words of the joined words; a script is split by a shell in any case."""
+    """Whether a shell splits the joined words into the same ones; it splits a script in any case."""
     *others, last = words or [""]
     is_script = len(words) == SCRIPT_WORDS and words[1] == "-c"
     pattern = PLAIN_TEXT if is_script else PLAIN

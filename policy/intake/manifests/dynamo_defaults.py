@@ -1,8 +1,8 @@
 """The commands that Dynamo's operator gives to a component's container that states none.
 
-Its releases since the second half of 2025, read up to the main branch of 2026, run the arguments by a shell, and those
-of a frontend by Python, with `-m dynamo.frontend` if it has none. Earlier ones leave them to the image's entry point,
-as all do for a picker of endpoints.
+Releases since the second half of 2025, read up to the main branch of 2026, run the arguments in a shell. They run those
+of a frontend with Python, `-m dynamo.frontend` if there are none. Earlier releases leave the arguments to the image's
+entry point, as all releases do for an endpoint picker.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ BY_SHELL: Final = (
 
 
 def add_command(draft: EngineDraft, component: str) -> None:
-    """Add what the operator adds to the container of a component of a type.
+    """Add what the operator adds to a container; ``component`` is the type of its component.
 
-    If only the image's entry point makes a server of a worker's arguments, they stay as they are, with a doubt.
+    If a worker's arguments start a server only through the image's entry point, they stay as written, with a doubt.
     """
     if component == FRONTEND:
         if not any(place.startswith("args") for place in draft.places):

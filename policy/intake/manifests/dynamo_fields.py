@@ -11,7 +11,7 @@ PROVIDER: Final = fields(
     "apiVersion target",
     value=fields("topologyConstraint", spec=fields(template=fields("topologyConstraint"))),
 )
-"""What its provider, Grove, gets of an object as it is."""
+"""What Grove, the provider, gets unchanged from an object."""
 GRAPH: Final = fields(
     "annotations backendFramework components dynamoGraph env envs labels priorityClassName restart services",
     experimental=fields("componentGroups", changing="kvTransferPolicy"),
@@ -19,7 +19,7 @@ GRAPH: Final = fields(
     pvcs=fields("create name size storageClass volumeAccessMode"),
     topologyConstraint=TOPOLOGY,
 )
-"""A graph, whose services and components are read by themselves."""
+"""A graph; its services and components have their own tables."""
 COMPONENT: Final = fields(
     "dynamoSidecar globalDynamoNamespace minAvailable name replicas runtimeVersionOverride scalingAdapter "
     "sharedMemorySize type",
@@ -35,7 +35,7 @@ COMPONENT: Final = fields(
     roles=fields("name replicas", changing="podTemplate", providerOverride=PROVIDER),
     topologyConstraint=TOPOLOGY,
 )
-"""A component, in v1alpha1 too; `frontendSidecar` is an object there, and otherwise the name of a container."""
+"""A component. Its `frontendSidecar` is an object in v1alpha1, and the name of a container otherwise."""
 SERVICE: Final = COMPONENT | fields(
     "annotations autoscaling componentType dynamoNamespace envFromSecret envs ingress labels livenessProbe "
     "readinessProbe resources serviceName subComponentType",

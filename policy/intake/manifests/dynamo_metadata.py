@@ -1,10 +1,10 @@
 """The labels and annotations by which Dynamo's operator, or its snapshots, may change the containers of an object.
 
 Read at the main branch, November 2026. The operator reads annotations of a graph, of a component and of their pods.
-What the fields of v1alpha1 cannot express stands in annotations that begin with ``dgd-`` or ``dcd-``, from which the
-conversion to v1beta1 takes containers, mounts and other fields, also if a user wrote them; in one of v1beta1 they
-change nothing. Snapshots replace the process of a container. ``HARMLESS`` has the names that change no container but
-for what ``dynamo`` reads or regards as unknown; any other one of NVIDIA's makes the engines of the object doubtful.
+Annotations that begin with ``dgd-`` or ``dcd-`` hold what the fields of v1alpha1 cannot express. The conversion to
+v1beta1 takes containers, mounts and other fields from them, even if a user wrote them; in an object of v1beta1 they
+change nothing. Snapshots replace the process of a container. The names in ``HARMLESS`` change no container, except for
+what ``dynamo`` reads or regards as unknown; any other name of NVIDIA's makes the object's engines doubtful.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OF_GRAPH: Final = frozenset(
         *("topology-cluster-topology-name", "current-worker-hash", "current-worker-hash-v2"),
     }
 )
-"""What sets who runs the pods, where, how they find each other, and the backend of several nodes."""
+"""The names that set what runs the pods, where, how they find each other, and the backend for several nodes."""
 OF_POD: Final = frozenset(
     {
         *("selector", "metrics-enabled", "dynamo-graph-deployment-name", "dynamo-namespace", "dynamo-worker-hash"),
@@ -40,13 +40,13 @@ OF_POD: Final = frozenset(
         *("dynamo-component-pod", "dynamo-base-model", "dynamo-base-model-hash"),
     }
 )
-"""What names an object or a pod for others."""
+"""The names that identify an object or a pod to others."""
 OF_CONVERSION: Final = frozenset({"dgd-legacy-worker-hash", "dgd-nil-services", "dgd-status", "dcd-status"})
 HARMLESS: Final = frozenset(
     {*(f"{GROUP}/{name}" for name in OF_GRAPH | OF_POD | OF_CONVERSION), f"dynamo.{GROUP}/gpu-power-limit"}
 )
 HARMLESS_PREFIXES: Final = (f"{GROUP}/dgdr-", f"{GROUP}/dynamo-topology.")
-"""The names of a request for a graph, and of the place of a pod."""
+"""The prefixes of the names that a request for a graph and the topology of a pod use."""
 CHANGES: Final = "{} of {} may change the containers, as Dynamo's operator reads it there; leave it out"
 NAMES: Final = ("vllm", "serve")
 POD_METADATA: Final = (("extraPodMetadata",), ("podTemplate", "metadata"))

@@ -1,7 +1,7 @@
 """The mounts that Dynamo's operator adds to a frontend beside the main container of a component.
 
-Read at the main branch, November 2026: the frontend has those of the main container, but for volumes that it mounts
-itself. So it may write what the main container reads.
+Read at the main branch, November 2026: the frontend gets the mounts of the main container, except of volumes that it
+mounts itself. So it may write what the main container reads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 from policy.intake.manifests.dynamo_defaults import MAIN
 
 SIDECAR: Final = "sidecar-frontend"
-"""The name of the container that the operator makes of a service's ``frontendSidecar``."""
+"""The name of the container that the operator makes from a service's ``frontendSidecar``."""
 
 
 def in_service(service: Any, pod: Any) -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def in_service(service: Any, pod: Any) -> list[dict[str, Any]]:
 
 
 def in_component(component: Any, pod: Any) -> list[dict[str, Any]]:
-    """The container of a component's pod to which the operator adds mounts, with these, if there is one."""
+    """The container of a component's pod to which the operator adds mounts, with these mounts; empty if none is."""
     name = _field(component, "frontendSidecar")
     containers = _field(pod, "containers")
     named = {

@@ -1,8 +1,8 @@
 """The volumes of a pod that are empty when a container starts, so that they have no packages and no model.
 
-An `emptyDir` is not if another container mounts it and may write it: an init container before the start, or one that
-runs beside it. Neither is a volume with the name of a claim of the pod's controller, which takes precedence over it,
-nor one with files whose paths the manifest puts into folders.
+An `emptyDir` does not count if another container mounts it and may write it: an init container before the start, or one
+that runs beside this one. Nor does a volume with the same name as a claim of the pod's controller, because the claim
+takes precedence, or one with files that the manifest puts into folders.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 WRITABLE: Final = "emptyDir"
 PROJECTED: Final = "projected"
 MAX_WRITERS: Final = 2
-"""How many containers that may fill a volume are kept; of two, one is another than the engine's."""
+"""The most containers kept that may fill a volume; of two, at least one is not the engine's."""
 FILES: Final = frozenset({"secret", "downwardAPI", "serviceAccountToken"})
 """The volumes, and the sources of projected ones, that have files but no folders, unless a path states one."""
 
 
 class EmptyVolumes(Struct, frozen=True):
-    """The volumes of a pod without folders, by name, each with the names of the containers that may fill it.
+    """The volumes of a pod that have no folders.
 
-    ``with_files`` has those that may have files. Kubernetes refuses containers without a name, and two with the same
-    one.
+    ``writers`` has the names of the containers that may fill each volume, by its name; ``with_files`` has the volumes
+    that may have files. Kubernetes refuses containers without a name or with the same name.
     """
 
     writers: dict[str, list[object]]
@@ -39,10 +39,10 @@ class EmptyVolumes(Struct, frozen=True):
 
 
 def empty_volumes(pod: Any, claimed: Collection[str] = (), others: Sequence[Any] = ()) -> EmptyVolumes:
-    """The empty volumes of a pod's spec, which may have any content.
+    """The empty volumes of a pod's spec; the spec may have any content.
 
     ``claimed`` are the names of the claims of the pod's controller, which replace volumes of the same names. ``others``
-    are containers beside those of the spec, or with mounts that the controller adds to those.
+    are containers that the spec does not have, or those of the spec with mounts that the controller adds.
     """
     found: dict[str, list[object]] = {}
     writable: set[str] = set()
@@ -82,7 +82,7 @@ def _is_empty(volume: dict[str, Any]) -> bool:
 
 
 def _has_files(sources: dict[str, Any]) -> bool:
-    """Whether sources have only files whose paths have no folders; the keys of a Secret cannot have one."""
+    """Whether sources have only files whose paths have no folders; a key of a Secret cannot name a folder."""
     for kind, source in sources.items():
         if kind == "name" or source is None:
             continue

@@ -1,4 +1,4 @@
-"""The variables of a file that systemd's `EnvironmentFile=` names, with its quotes, escapes and comments.
+"""The variables of a file that systemd's `EnvironmentFile=` names, which may have quotes, escapes and comments.
 
 Follows `parse_env_file_internal` of `src/basic/env-file.c` (read at version 257, compared with libsystemd 252): no
 value has references. Before version 254 a comment that ends with a backslash continues in the next line.
@@ -11,7 +11,7 @@ from typing import Final
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+", re.ASCII)
 ESCAPED: Final = frozenset('"\\`$')
-"""The characters before which a backslash goes within double quotes."""
+"""The characters that a backslash escapes within double quotes."""
 VALUE: Final = re.compile(
     r"""(?P<blank>[ \t]++)|'(?P<single>[^']*+)(?:'|\Z)|"(?P<double>(?:[^"\\]|\\.)*+)\\?(?:"|\Z)"""
     r"""|(?P<plain>(?:[^ \t\n\r'"\\]|\\(?:.|\Z))(?:[^\n\r\\]|\\(?:.|\Z))*+)""",
@@ -23,14 +23,14 @@ COMMENT: Final = re.compile(r"[#;][^\n\r]*+")
 CONTINUED_COMMENT: Final = re.compile(r"[#;](?:[^\n\r\\]|\\(?:.|\Z))*+", re.DOTALL)
 """Matches a comment as systemd before 254 reads it."""
 KEY: Final = re.compile(r"[^\n\r][^=\n\r]*+")
-"""Matches what stands before an equals sign; systemd takes one at the beginning of a line as part of it."""
+"""Matches what stands before an equals sign; systemd takes an equals sign that begins a line as part of the name."""
 BLANKS: Final = " \t\n\r"
 
 
 def variables_of(text: str) -> dict[str, str | None]:
-    """The variables of a file; None if releases of systemd read other values, or do not all read the variable.
+    """The variables of a file; None if releases of systemd differ in the value, or in whether they read the variable.
 
-    Lines that are no assignment are left out, as systemd does.
+    Lines that are not assignments are left out, as in systemd.
     """
     found = _variables(text, COMMENT)
     before = _variables(text, CONTINUED_COMMENT) if "\\" in text else found

@@ -1,8 +1,8 @@
 """The fields of an object of a controller, a chart or a tool: which are known, and which change a container.
 
-A controller has a definition of its objects, and a chart templates that read its values, whose fields are all listed:
-any other one is of a release that is not known. The file of a tool may have fields of the user's own, so that only
-those count whose names speak of what changes a container (``CHANGING``).
+The tables of controllers list all fields that the definitions of their objects have, and those of charts all values
+that the templates read: any other field is of an unknown release. A tool's file may have the user's own fields, so only
+those count whose names suggest that they change a container (``CHANGING``).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ CHANGING: Final = re.compile(
     r"|mount|pvc|storage|init(?!ial)|setup|patch|overrid|plugin|extra|config|checkpoint|adapter|lora|weight|package"
     r"|memory_?service|failover|experimental)|^load$"
 )
-"""Matches the name of a field that may change a container: a word of it is one of these, or begins with it."""
+"""Matches the name of a field that may change a container: one of its words is, or begins with, one of these."""
 
 
 class FieldTable(NamedTuple):
     """The fields of an object.
 
-    ``known`` are read, or change no container. ``parts`` are those of them whose own fields are listed, of an object or
-    of each object of a list. ``changing`` are known to change a container, and not read. With ``is_open`` any other
-    field is harmless, unless its name matches ``CHANGING``.
+    ``known`` fields are read, or change no container. ``parts`` has the tables of those that are an object, or a list
+    of objects, with listed fields. ``changing`` fields are known to change a container, and not read. With ``is_open``
+    any other field is harmless, unless its name matches ``CHANGING``.
     """
 
     known: frozenset[str]
@@ -41,7 +41,7 @@ class FieldTable(NamedTuple):
 
 
 def fields(known: str = "", *, changing: str = "", **parts: FieldTable) -> FieldTable:
-    """The table of an object whose fields are all listed, each separated by blanks."""
+    """The table of an object whose fields are all listed; blanks separate the names in ``known`` and ``changing``."""
     return FieldTable(frozenset(known.split()) | parts.keys(), parts, frozenset(changing.split()))
 
 

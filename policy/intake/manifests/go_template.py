@@ -1,8 +1,8 @@
 """Render the text of a Go template, as far as its values are known.
 
-Covers what configurations of KServe use: fields, `if`, `else`, `and`, `or`, `not`, literals and functions of the
-caller. Everything else is a gap in the text. The text is that of a JSON string, so that trim markers remove only
-blanks: a new line is an escape there.
+Covers what configurations of KServe use: fields, `if`, `else`, `and`, `or`, `not`, literals and the caller's functions.
+Everything else is a gap in the text. The text is that of a JSON string, in which a new line is an escape, so that trim
+markers remove only blanks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOKEN: Final = re.compile(
     r"|(?P<open>\()|(?P<close>\))|(?P<blank>[ ]+)"
 )
 UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
-"""Matches what a gap's name leaves out of an expression."""
+"""Matches the characters of an expression that the name of its gap leaves out."""
 SHOWN: Final = 60
 JSON_NAMES: Final = {"KVCacheOffloading": "kvCacheOffloading", "LoRA": "lora", "URI": "uri", "CPU": "cpu"}
 """The fields of KServe's API whose names in JSON differ from those in Go by more than the first letter."""
@@ -63,7 +63,7 @@ class Rendered(Struct, frozen=True):
 
 
 class _Block(Struct):
-    """An open block: whether its text counts, whether a branch was chosen, and whether it may have a branch at all."""
+    """An open block: whether its text counts, whether a branch was chosen, and whether any branch may be chosen."""
 
     is_shown: bool
     is_chosen: bool
@@ -160,7 +160,7 @@ def _change_blocks(
 
 
 def _gap(action: str) -> str:
-    """What stands for a value that is not known, which no shell can expand."""
+    """What stands for an unknown value; no shell can expand it."""
     return f"${{{UNNAMED.sub(' ', action[:SHOWN]).strip(' .').replace(' ', '_') or 'template'}!}}"
 
 

@@ -1,7 +1,7 @@
 """The hardware that a manifest asks for: resources, node labels, tolerations, container runtimes and devices.
 
 Finds each sign of a platform with its place, by ``hardware_tables``. Which sign counts is decided in
-``policy.request.platform``. Reads values as they are: what Kubernetes refuses here is no sign, and no fault.
+``policy.request.platform``. A value that Kubernetes refuses is neither a sign nor a fault here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def container_signs(container: ManifestNode) -> Iterator[HardwareSign]:
 
 
 def gpu_count(container: ManifestNode) -> int:
-    """The number of NVIDIA's GPUs of a container, of its limits or else its requests; 0 if it is no whole number."""
+    """The number of NVIDIA GPUs in a container's limits, or else in its requests; 0 if it is not a whole number."""
     for part in ("limits", "requests"):
         resources = container.get("resources", part)
         if resources.has(NVIDIA):
@@ -61,7 +61,7 @@ def gpu_count(container: ManifestNode) -> int:
 
 
 def resource_sign(name: str, quantity: object, place: str) -> HardwareSign | None:
-    """The sign that a resource is; None if it shows no hardware, or none is asked for."""
+    """The sign that a resource gives; None if it shows no hardware, or its quantity is zero."""
     platform = platform_of(name, RESOURCES)
     if platform is None or not isinstance(quantity, str | int | float) or _is_zero(quantity):
         return None
@@ -92,7 +92,7 @@ def _pod_signs(spec: object) -> Iterator[HardwareSign]:
 
 
 def runtime_signs(name: object, place: str) -> Iterator[HardwareSign]:
-    """The sign that a container runtime is."""
+    """The sign that a container runtime gives, if any."""
     if isinstance(name, str) and name in RUNTIMES:
         yield HardwareSign(RUNTIMES[name], place, Strength.DEVICE)
 
@@ -106,7 +106,7 @@ def node_signs(selector: object, place: str) -> Iterator[HardwareSign]:
 
 
 def affinity_signs(terms: object, place: str) -> list[HardwareSign]:
-    """The signs in the terms of a node affinity, one of which must hold: those of a platform that all of them show."""
+    """The signs in the terms of a node affinity; as any term is enough, a platform counts only if all show it."""
     if not isinstance(terms, list) or len(terms) > MAX_READ:
         return []
     found = [list(_term_signs(term, place)) for term in terms]
@@ -185,7 +185,7 @@ def component_signs(resources: object) -> Iterator[HardwareSign]:
 
 
 def profile_signs(profile: object, place: str) -> Iterator[HardwareSign]:
-    """The sign that a kind of hardware in the values of a chart is: KubeAI's and llm-d's."""
+    """The sign that a hardware profile gives in the values of KubeAI's and llm-d's charts, if any."""
     platform = platform_of(profile[:MAX_NAME], PROFILES) if isinstance(profile, str) else None
     if platform is not None:
         yield HardwareSign(platform, place, Strength.DEVICE)

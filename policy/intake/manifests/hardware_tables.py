@@ -46,7 +46,7 @@ LABEL_VALUES: Final = {
 }
 """The keys of node labels whose value shows the hardware, each with the beginnings of the values in lower case."""
 NO: Final = frozenset({"false", "no", "0", "none"})
-"""The values of a label with which a node does not have the hardware."""
+"""The values of a label that say that a node does not have the hardware."""
 
 RUNTIMES: Final = {
     "nvidia": "cuda",  # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/index.html
@@ -56,13 +56,13 @@ RUNTIMES: Final = {
     "habana": "gaudi",  # https://docs.habana.ai/en/latest/Installation_Guide/Installation_Methods/Docker_Installation.html
     "ascend": "ascend",  # https://gitcode.com/Ascend/mind-cluster: Ascend Docker Runtime
 }
-"""The container runtimes, as `runtimeClassName` and Compose's `runtime` name them; others are of any hardware."""
+"""The container runtimes, as `runtimeClassName` and Compose's `runtime` name them; others serve any hardware."""
 DRIVERS: Final = {"nvidia": "cuda", "amd": "rocm"}
 """The drivers of devices that Compose reserves."""
 
 DEVICES: Final = {
     "/dev/nvidia": "cuda",
-    "/dev/kfd": "rocm",  # https://rocm.docs.amd.com: of compute; `/dev/dri` alone is not enough
+    "/dev/kfd": "rocm",  # https://rocm.docs.amd.com: for compute; `/dev/dri` alone is not enough
     "/dev/davinci": "ascend",  # https://docs.vllm.ai/projects/ascend/en/latest/installation.html
     "/dev/neuron": "neuron",  # https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers
     "/dev/tenstorrent": "tenstorrent",  # https://docs.tenstorrent.com

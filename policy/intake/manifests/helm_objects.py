@@ -2,7 +2,7 @@
 
 The values of the chart are read where they stand, with what certainly replaces them. Every other field that may
 override them is in a table (``OVERRIDES``): an engine gets a doubt for each such field that is set. An object without
-an engine, in which such a field shows vLLM, is a problem.
+an engine is a problem if such a field shows vLLM.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ OVERRIDES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 }
 """The fields that may change the values of a chart, or the objects that it renders, and are not read."""
 SOURCE_OVERRIDES: Final = ("helm.valueFiles", "helm.fileParameters", "kustomize", "plugin")
-"""The same of one source of Argo CD."""
+"""The same fields of one source of Argo CD."""
 CONTENTS: Final = ("spec.postRenderers", "spec.templatePatch", "spec.generators.*.*.template.spec", "kustomize")
-"""Those of these fields that may have an image or a command of vLLM, and not only names of other objects and files."""
+"""The override fields that may hold an image or a command of vLLM, and not only names of other objects and files."""
 KUSTOMIZED: Final = (
     *("images", "patches", "patchesStrategicMerge", "patchesJson6902", "helmCharts"),
     *("spec.images", "spec.patches", "spec.patchesStrategicMerge", "spec.patchesJson6902", "spec.postBuild.substitute"),
@@ -70,7 +70,7 @@ SEVERAL_CONFIGS: Final = (
 
 
 def read_kustomization(node: ManifestNode, identity: tuple[str, str]) -> None:
-    """Add a problem for a kustomization that changes what shows vLLM; the objects are in other files."""
+    """Add a problem for a kustomization whose changes show vLLM; the objects that it changes are in other files."""
     for field, found in _overrides(node, KUSTOMIZED).items():
         if _shows_vllm(found):
             place = node.get(*field.split("."))
@@ -154,7 +154,7 @@ class _Release:
         field: str,
         place: ManifestNode,
     ) -> None:
-        """Read values with assignments, those of a ``field`` at ``place``; a name alone is one that is not set."""
+        """Read values with the assignments of a ``field`` at ``place``; those given by name alone are not applied."""
         count = len(self.reader.containers)
         overrides = self._overrides | overrides
         legible = [each for each in assignments if isinstance(each, Assignment)]
@@ -188,12 +188,12 @@ class _Release:
 
 
 def _overrides(node: ManifestNode, fields: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Those of the fields that are set, with their values."""
+    """The fields that are set, with their values."""
     return {field: found for field in fields if (found := _found(node.value, field))}
 
 
 def _within(node: ManifestNode, content: object) -> ManifestNode:
-    """Values that a node does not have as they are, so that its pointer is that of all values."""
+    """A node with derived values, all of which have the pointer of ``node``."""
     return ManifestNode(node.reader, content, node.path, node.pointer, within=True)
 
 
@@ -247,7 +247,7 @@ def _set(given: object) -> list[Assignment | str]:
 
 
 def _found(value: object, path: str) -> list[Any]:
-    """The values at a path that are not empty; `*` is any item."""
+    """The non-empty values at a path; `*` is any item."""
     found: list[Any] = [value]
     for step in path.split("."):
         if step == "*":

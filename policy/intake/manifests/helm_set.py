@@ -29,7 +29,7 @@ class Assignment(Struct, frozen=True):
 
 
 def assigned(values: dict[str, Any], assignments: list[Assignment]) -> tuple[dict[str, Any], list[Assignment]]:
-    """A copy of the values with the assignments, and those that are not certain and therefore left out."""
+    """A copy of the values with the assignments applied, and the uncertain assignments that it leaves out."""
     found = dict(values)
     copied = {id(found)}
     skipped = []

@@ -1,8 +1,9 @@
 """Hooks and probes: commands that a container or a service runs beside its own.
 
-One that starts vLLM's server is an item with a problem, as its life and its restarts are not those of an engine. What
-the others mean for the engine beside them is read when that is finished. Not here: how a project writes them, except
-the hooks and probes of Kubernetes' core/v1. It expands ``$(NAME)`` in its probes (`probe_variables`), not in its hooks.
+One that starts vLLM's server is an item with a problem, as it does not live and restart as an engine does. What the
+others mean for the engine beside them is read when its draft is finished. Not here: how each project writes them,
+except the hooks and probes of Kubernetes' core/v1. Kubernetes expands ``$(NAME)`` in its probes (`probe_variables`),
+but not in its hooks.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ PROBLEM: Final = (
 def read_hook(
     node: ManifestNode, name: str, words: Sequence[str], draft: EngineDraft, *, folder: str = "", is_last: bool = False
 ) -> bool:
-    """Whether a hook or probe starts vLLM's server, or may start it, which is an item with a problem.
+    """Read a hook or probe; returns whether it is an item with a problem, because it starts or may start vLLM's server.
 
-    Any other is added to the ``draft``, because it may change what its engine loads, unless it ``is_last``: nothing
-    starts after it with the same files. ``words`` is its command, which gets the variables of the container, and runs
-    in ``folder`` if that is not the container's. ``name`` is its name in messages.
+    Any other one is added to the ``draft``, because it may change what the engine loads, unless it ``is_last``: nothing
+    starts after it with the same files. ``words`` is its command, which has the variables of the container and runs in
+    ``folder``, or in the container's folder if that is empty. ``name`` is its name in messages.
     """
     if not words:
         return False
@@ -83,9 +84,9 @@ def read_hooks(
     added: Iterable[str] = (),
     replaced: Iterable[str] = (),
 ) -> None:
-    """Read the hooks and probes of a container of Kubernetes, whose files end with its ``preStop``.
+    """Read the hooks and probes of a container of Kubernetes; its files do not outlive its ``preStop``.
 
-    ``variables`` are its lists of variables, if these are not its ``env``; ``read_container`` has what is ``added`` and
+    ``variables`` are its lists of variables, by default its ``env``. See ``read_container`` for ``added`` and
     ``replaced``. A ``postStart`` that Kubernetes refuses is a note on the container, if it is an engine.
     """
     if not isinstance(container.value, dict) or FIELDS.isdisjoint(container.value):

@@ -1,7 +1,7 @@
 """The version of an image that a manifest repeats in a label or an annotation: `org.opencontainers.image.version`.
 
-https://specs.opencontainers.org/image-spec/annotations/. It is the version of the packaged software, which may be
-something else in the image, so that it counts only if the name of the image shows none.
+https://specs.opencontainers.org/image-spec/annotations/. It is the version of the packaged software, which need not be
+vLLM, so that it counts only if the name of the image shows none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_VERSION: Final = 128
 
 
 def labelled_version(labels: Iterable[object]) -> str | None:
-    """The version in the first labels that have it: an object, or a list or text of `NAME=VALUE`; else None."""
+    """The first version that ``labels`` state, each an object, or a list or text of `NAME=VALUE`; None if none does."""
     for each in labels:
         found: object = each.get(VERSION) if isinstance(each, dict) else None
         for item in each if isinstance(each, list) else [each]:

@@ -122,7 +122,7 @@ def platform(image: str | None, table: ImageTable) -> str | None:
     """The platform of an image with vLLM in its name or tag; None if neither its row nor its name shows it.
 
     What the table says of the tag counts first, then a word in the tag, then the row, then a word in the last component
-    of the repository. Those before it are the registry's and its owners', who may have any name.
+    of the repository. The components before it name the registry and its owners, who may have any name.
     """
     if image is None or len(image) > MAX_NAME:
         return None
@@ -148,9 +148,9 @@ def working_folder(image: str | None, table: ImageTable) -> str:
 
 
 def platform_of_folder(image: str | None) -> tuple[str, str] | None:
-    """A folder in the name of an image with vLLM in it that has a platform in its name, and the platform.
+    """The first folder in the name of an image of vLLM that names a platform, and the platform; None if none does.
 
-    The registry is none: the first component, if it is a host.
+    The first component is not a folder but the registry, if it is a host.
     """
     if image is None or len(image) > MAX_NAME or not names_vllm(image):
         return None

@@ -30,7 +30,7 @@ BRACE: Final = re.compile(r"\{.?|\}")
 
 QUOTES: Final = frozenset("'\"")
 AFTER: Final = frozenset({"", *" \t\n'\";&|"})
-"""What may follow a reference that is all of a value."""
+"""What may follow a reference that is a whole value."""
 
 DEFAULT: Final = "is assumed to be its default; the shell or `.env` that starts Compose may set another"
 UNSET: Final = "is assumed not to be set; the shell or `.env` that starts Compose may set it"
@@ -45,9 +45,9 @@ class Interpolation(Struct, frozen=True):
     """A text after interpolation.
 
     A reference with an unknown value becomes ``${NAME!}``, which a shell in the container cannot expand, even if it has
-    a variable of that name. ``unknown`` has the positions of these in ``text``. ``assumptions`` has each variable with
-    the assumption about it; one that may be a part of a secret behind a `$` is `…`. ``secrets`` has these without
-    braces, and the defaults of variables whose names are those of secrets.
+    a variable of that name. ``unknown`` has the positions of these references in ``text``. ``assumptions`` has each
+    variable with the assumption about it; a name that may be a part of a secret after a `$` is `…`. ``secrets`` has
+    such names if they have no braces, and the defaults of variables whose names are those of secrets.
     """
 
     text: str
@@ -91,7 +91,7 @@ def substitute(text: str) -> str:
 
 
 class _Reference(Struct, frozen=True):
-    """A variable with the assumption about it, where its reference begins, and the number of the outermost around it.
+    """A variable with the assumption about it, where its reference begins, and the index of the outermost around it.
 
     ``start`` is None for an outermost reference itself. One without braces is bare: `$NAME`.
     """
@@ -112,7 +112,7 @@ class _Interpolator:
         self.unknown: list[int] = []
         self.references: dict[_Reference, None] = {}
         self.outermost: list[tuple[int, int]] = []
-        """Where the references are in the text that are in no other one."""
+        """The positions in the text of the references that are in no other one."""
         self.start = 0
         """Where the line begins in the text."""
         self.secrets: set[str] = set()
@@ -180,12 +180,12 @@ class _Interpolator:
 
 
 class Use(StrEnum):
-    """How a reference is in the value of a secret."""
+    """How much of a secret's value a reference is."""
 
     NONE = auto()
     PART = auto()
     WHOLE = auto()
-    """It is in braces, and all of the value, so that it is certainly meant as one."""
+    """The whole value, in braces, so that it is certainly meant as a reference."""
 
 
 def _without(text: str, references: list[tuple[int, int]]) -> str:
@@ -199,7 +199,7 @@ def _without(text: str, references: list[tuple[int, int]]) -> str:
 
 
 def _uses(references: list[tuple[int, int]], places: list[tuple[int, int]], text: str) -> Iterator[Use]:
-    """How each of the references is in the places of secrets; both are sorted."""
+    """How much of a secret's place each reference is; both are sorted."""
     index = end = 0
     starts: set[int] = set()
     for first, last in references:

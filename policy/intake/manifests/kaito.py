@@ -244,9 +244,9 @@ def _add_model(draft: EngineDraft, name: str, preset: str, config: Config, *, ha
 
 
 def _add_sizes(draft: EngineDraft, name: str, model: CatalogModel | None, nodes: Nodes, config: Config) -> bool:
-    """Add the parallel sizes; whether KAITO keeps the KV cache on the CPU.
+    """Add the parallel sizes; returns whether KAITO keeps the KV cache on the CPU.
 
-    What cannot be computed is an unknown size or a doubt.
+    A size that cannot be computed is unknown or a doubt.
     """
     count, gpus = _node_count(model, nodes, config.context()), nodes.gpus
     if count is None:

@@ -1,6 +1,6 @@
 """KAITO's tables: presets, models with their sizes, reasoning parsers, instance types (read at 0.12, August 2026).
 
-Has data only, from which ``kaito`` computes what KAITO does.
+Data only; ``kaito`` computes from it what KAITO does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CatalogModel(NamedTuple):
 
 
 class InstanceType(NamedTuple):
-    """A type of machines: the number of its GPUs, and the memory of all of them in GiB."""
+    """A type of machine: the number of its GPUs, and the memory of all of them in GiB."""
 
     gpus: int
     memory: int

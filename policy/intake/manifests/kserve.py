@@ -72,7 +72,7 @@ SERVER_ENV: Final = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
 FIELD: Final = re.compile(r"\{\{ ?\.(Name|Namespace|Labels\.[A-Za-z_][A-Za-z0-9_]{0,62}) ?\}\}")
-"""Matches what KServe replaces by a field of the service's metadata, whose values need no quotes in JSON."""
+"""Matches what KServe replaces by a field of the service's metadata; the values of these need no escapes in JSON."""
 SERVER_MODULE: Final = re.compile(r"-m[ \t]{1,8}huggingfaceserver(?![\w.-])")
 """Matches KServe's Hugging Face server in a script, as in KServe's runtimes with workers."""
 PIPELINE: Final = "PIPELINE_PARALLEL_SIZE"
@@ -83,13 +83,13 @@ NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 """The variables that KServe computes from the sizes and the requested GPUs."""
 CLAIM: Final = "pvc://"
 STORED_IN: Final = ("kserve-container", "worker-container", TRANSFORMER)
-"""The containers in which KServe mounts ``storageUris``; it does so in no other container of the pod."""
+"""The only containers of a pod in which KServe mounts ``storageUris``."""
 STORAGE_URI: Final = "STORAGE_URI"
-"""The variable of a container of the user's that names a model, which KServe mounts at its own folder."""
+"""The variable by which a user's container names a model; KServe mounts it at ``MODEL_PATH``."""
 MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 EXPLAINERS: Final = ("art", "alibi", "aix")
-"""The fields of an explainer that are a container; only older releases of KServe have the last two."""
+"""The fields of an explainer that hold a container; only older releases of KServe have the last two."""
 OF_MODEL_ID: Final = "KServe's server may load the `--model_id` instead of the model of `storageUri`; leave one out"
 OF_EXPLAINER: Final = "KServe adds arguments of its own to the container of an explainer, which are not read"
 REPLACED: Final = frozenset({"INFERENCE_SERVICE_NAME"})
@@ -98,7 +98,7 @@ SERVER_CONTAINER: Final = "kserve-container"
 NOT_RENDERED: Final = frozenset(
     {"modelFormat", "runtime", "runtimeVersion", "protocolVersion", "storage", "storageUri", "confidential"}
 )
-"""The fields of a predictor's model that are not those of its container, which KServe renders."""
+"""The fields of a predictor's model that are not in the container that KServe renders."""
 
 
 def runtime_container(document: ManifestNode) -> ManifestNode | None:
@@ -169,7 +169,7 @@ def _service_doubts(document: ManifestNode, rendered: list[ManifestNode]) -> Ite
 
 
 def _read_explainer(document: ManifestNode, explainer: ManifestNode) -> None:
-    """Read the container of an explainer that is no custom one."""
+    """Read the container of an explainer other than a custom one."""
     for name in EXPLAINERS:
         container = explainer.get(name)
         if not container.is_object():
@@ -213,7 +213,7 @@ def _named(pod: ManifestNode, name: str) -> list[ManifestNode]:
 def _add_rendered(
     rendered: list[ManifestNode], predictor: ManifestNode, model: ManifestNode, runtime: ServingRuntime | None
 ) -> None:
-    """Add what KServe renders of a predictor with a model: its container and a transformer's, and the runtime's."""
+    """Add what KServe renders for a predictor with a model: its container and a transformer's, and the runtime's."""
     container = {name: value for name, value in model.value.items() if name not in NOT_RENDERED}
     rendered += [model.with_value(container), *_named(predictor, TRANSFORMER)]
     if runtime is not None:
@@ -223,7 +223,7 @@ def _add_rendered(
 
 
 def _read_predictor(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
-    """Read a predictor's model and its workers, and add what KServe renders of it."""
+    """Read a predictor's model and its workers, and add to ``rendered`` what KServe renders for it."""
     with _component_doubts(document, predictor, PREDICTOR):
         _read_models(document, predictor, rendered)
 
@@ -254,9 +254,9 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
 
 
 def _storage_mounts(component: ManifestNode) -> list[str]:
-    """The paths at which KServe mounts the ``storageUris`` of a component, or the model of a variable.
+    """The paths at which KServe mounts the ``storageUris`` of a component, or the model of ``STORAGE_URI``.
 
-    Each claim is a volume. The others are in one volume, at the folder above all of them.
+    Each claim is a volume. The other URIs share one volume, which is mounted at their common folder.
     """
     claims: list[str] = [MODEL_PATH] if _has_storage_variable(component.value) else []
     others: list[str] = []
@@ -267,7 +267,7 @@ def _storage_mounts(component: ManifestNode) -> list[str]:
 
 
 def _has_storage_variable(component: object) -> bool:
-    """Whether a container of a component has the variable of a model; what is invalid is reported elsewhere."""
+    """Whether a container of a component has the variable ``STORAGE_URI``; invalid values are reported elsewhere."""
     containers = component.get("containers") if isinstance(component, dict) else None
     variables = (container.get("env") for container in _mappings(containers))
     return any(variable.get("name") == STORAGE_URI for env in variables for variable in _mappings(env))
@@ -297,9 +297,9 @@ def _read_model(
     runtime: ServingRuntime | None,
     added: dict[str, str | None],
 ) -> None:
-    """Read the model of a predictor, which has the runtime of the manifest, if there is one.
+    """Read the model of a predictor; ``runtime`` is the manifest's, if there is one.
 
-    ``added`` has the variables that KServe sets, empty without workers.
+    ``added`` has the variables that KServe sets; it is empty without workers.
     """
     model_format = wanted.model_format.lower()
     name = wanted.name if runtime is None else runtime.name
@@ -361,8 +361,8 @@ def _read_model(
 def _filled(text: str, document: ManifestNode) -> str:
     """A text with the fields of the service's metadata in place of ``{{.Name}}`` and the like.
 
-    KServe renders the container of a runtime, merged with the predictor's model, with that metadata; others it takes as
-    they are. A field that the manifest does not state stays as it is written.
+    KServe renders only the container of the runtime, merged with the predictor's model. A reference to a field that the
+    manifest does not state stays as it is written.
     """
 
     def value(found: re.Match[str]) -> str:
@@ -377,7 +377,7 @@ def _runs_kserve_server(own: EngineDraft) -> bool:
 
 
 def _finish(own: EngineDraft, name: str | None, model_format: str, *, is_unknown: bool) -> None:
-    """Add the engine if it starts vLLM, with a doubt, or a problem, if its runtime is not known but shows vLLM."""
+    """Add the engine if it starts vLLM; an unknown runtime is a doubt, or a problem if only a sign shows vLLM."""
     if own.has_command and own.starts_vllm(by_image=False) and own.server is None and _runs_kserve_server(own):
         own.problem = KSERVE_SERVER_UNREAD
         own.finish()

@@ -20,7 +20,7 @@ TAG: Final = re.compile(r":[\w.-]*\Z", re.ASCII)
 OWN_IMAGE: Final = re.compile(r"(?:.*/)?kserve/huggingfaceserver", re.DOTALL)
 """Matches KServe's own image of its Hugging Face server, from any registry."""
 SHIPPED_IMAGES: Final = {"vllm": "vllm/vllm-openai", "huggingface": "kserve/huggingfaceserver"}
-"""The images of the runtimes that KServe ships for these model formats, of which ``runtimeVersion`` is the tag."""
+"""The images of the runtimes that KServe ships for these model formats; ``runtimeVersion`` sets their tag."""
 SHIPPED_IMAGE: Final = "`runtimeVersion` is the tag of the image of KServe's own runtime, which is assumed to be {}"
 CPU: Final = "cpu"
 CPU_NAME: Final = "-cpu"
@@ -30,7 +30,7 @@ GPU_TAG: Final = "-gpu"
 VLLM_SERVER: Final = "vllmserver"
 HUGGINGFACE_SERVER: Final = "huggingfaceserver"
 SERVERS: Final = {"kserve-vllmserver": VLLM_SERVER, "kserve-huggingfaceserver": HUGGINGFACE_SERVER}
-"""The runtimes whose server KServe knows by their names."""
+"""The kinds of server by which KServe chooses the build, for runtimes whose names show it."""
 
 
 def choose_build(
@@ -44,8 +44,8 @@ def choose_build(
 ) -> None:
     """Set the image that KServe chooses for a predictor, with a note if it is, or may be, a CPU build.
 
-    ``runtimeVersion`` becomes the tag, also that of the image of KServe's own runtime. Otherwise the image of vLLM's
-    server becomes its `-cpu` build without a GPU, and that of the Hugging Face server its `-gpu` build with one.
+    ``runtimeVersion`` becomes the tag, even for the image of KServe's own runtime. Otherwise KServe runs the `-cpu`
+    build of vLLM's server if no GPU is requested, and the `-gpu` build of the Hugging Face server if one is.
     """
     version, image = model.get("runtimeVersion").text(), own.image
     is_own = runtime is None and is_shipped(name, model_format) and model_format in SHIPPED_RUNTIMES
@@ -79,7 +79,7 @@ def choose_build(
 def _is_cpu_build(image: str | None, server: str, version: str | None, *, has_gpu: bool) -> bool | None:
     """Whether the image that KServe has chosen is a CPU build; None if it does not show that.
 
-    ``image`` is None if it is that of the runtime that KServe ships.
+    ``image`` is None for the image of the runtime that KServe ships.
     """
     if server == VLLM_SERVER:
         if image is None:
@@ -95,7 +95,7 @@ def _is_cpu_build(image: str | None, server: str, version: str | None, *, has_gp
 
 
 def _server(name: str | None, runtime: ServingRuntime | None) -> str:
-    """The kind of server by which KServe chooses the build of the image: the runtime's annotation, else its name."""
+    """The kind of server by which KServe chooses the image's build: the runtime's annotation, else by its name."""
     return (runtime.server if runtime is not None else "") or SERVERS.get(name or "", "")
 
 
@@ -108,6 +108,6 @@ def _has_gpu(model: ManifestNode, runtime: ServingRuntime | None) -> bool:
 
 
 def _tag(image: str | None) -> str | None:
-    """The tag of an image as KServe finds it, None if it has none."""
+    """The tag of an image as KServe finds it; None if it has none."""
     found = None if image is None else TAG.search(image)
     return None if found is None else found[0][1:]

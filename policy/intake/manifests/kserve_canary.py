@@ -1,8 +1,8 @@
 """The canaries of a KServe InferenceService (``spec.canary``, read at KServe 0.20, August 2026).
 
-KServe makes a Deployment of each: the service's predictor, of which the fields that the canary's states are replaced.
-Objects are merged, a list replaces the other, and a value that is zero in Go replaces nothing. A canary has no workers,
-but one that states some, which KServe refuses, is read with them.
+KServe makes a Deployment of each canary. Its predictor is the service's, with the fields that the canary states in
+place of the service's: objects are merged, lists are replaced, and a value that is zero in Go replaces nothing. A
+canary has no workers; one that states some is read with them, although KServe refuses it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NOT_A_MODEL: Final = (
 
 
 class Canary(NamedTuple):
-    """A predictor of a canary as KServe merges it.
+    """The predictor of a canary as KServe merges it.
 
-    ``models`` has the predictors whose model it may run: the merged one, and the one of the field of a format, which
-    this release of KServe does not take as a model. ``doubt`` says so, and is empty without such a field.
+    ``models`` has the predictors whose model the canary may run. There are several if it states the field of a format,
+    because this release of KServe makes no ``model`` of that; ``doubt`` then says so, and is empty otherwise.
     """
 
     predictor: ManifestNode
@@ -37,7 +37,7 @@ class Canary(NamedTuple):
 
 
 def canaries(document: ManifestNode) -> Iterator[Canary]:
-    """The predictors of a service's canaries, each merged over that of the service, at the places of the canaries."""
+    """The canaries of a service, each merged over the service's predictor, with the canary's place in the manifest."""
     stable = document.get("spec", "predictor").value
     below = _with_model(stable) if isinstance(stable, dict) else {}
     for item in document.get("spec", "canary").items():
@@ -61,13 +61,13 @@ def _canary(own: ManifestNode, merged: dict[str, Any]) -> Canary:
 
 
 def _with_storage(model: Any, field: dict[str, Any]) -> Any:
-    """The service's model with the storage that the field of a format states, which KServe mounts for it."""
+    """The service's model with the storage that the field of a format states, as KServe mounts that."""
     stated = {name: field[name] for name in ("storageUri", "storage") if field.get(name)}
     return {**model, **stated} if isinstance(model, dict) else model
 
 
 def _with_model(predictor: dict[str, Any]) -> dict[str, Any]:
-    """A predictor with a ``model`` in place of the field of its format, as KServe stores that of a service."""
+    """A predictor with a ``model`` in place of the field of its format, as KServe stores a service's predictor."""
     for name in FORMAT_FIELDS:
         fields = predictor.get(name)
         if isinstance(fields, dict):
@@ -78,7 +78,7 @@ def _with_model(predictor: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replaced(below: Any, above: Any) -> Any:
-    """A value with what another one states in place of its own."""
+    """A value with the fields that another one states in place of its own."""
     if not isinstance(below, dict) or not isinstance(above, dict):
         return above
     stated = {name: value for name, value in above.items() if value not in ZERO_VALUES}

@@ -20,17 +20,17 @@ SHIPPED_ARGUMENTS: Final = {
     "vllm": ("--port=8080", "--served-model-name={{.Name}}", f"--model={MODEL_PATH}"),
     "huggingface": ("--model_name={{.Name}}",),
 }
-"""The arguments of the runtimes that KServe ships for these model formats, which a predictor's own command gets too."""
+"""The arguments of the runtimes that KServe ships for these model formats; a predictor's own command gets them too."""
 
 
 def merge_container(
     own: EngineDraft, base: ManifestNode | None, draft: EngineDraft, model: ManifestNode, shipped: Sequence[str]
 ) -> None:
-    """Merge the container of a predictor's model into that of its runtime; ``base`` is None if the manifest has none.
+    """Merge the container of a predictor's model into that of its runtime, ``base``, None if the manifest has none.
 
-    ``shipped`` has the arguments of the runtime that KServe ships, if it is this one. A command replaces the runtime's,
-    and the arguments follow the runtime's. Those of KServe's own runtimes are all there only with such a command, which
-    may use them in another way than vLLM's server does. A hook or probe replaces the runtime's.
+    ``shipped`` has the arguments of the runtime if KServe ships it. They are added only to a command of the
+    predictor's, which may use them in another way than vLLM's server does. Such a command replaces the runtime's, the
+    predictor's arguments follow the runtime's, and its hooks and probes replace the runtime's.
     """
     written, of_runtime = ([*zip(each.words, each.places, strict=True)] for each in (draft, own))
     if draft.has_command:

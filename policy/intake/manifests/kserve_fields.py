@@ -42,7 +42,7 @@ RUNTIME: Final = POD | fields(
     supportedModelFormats=fields("autoSelect name priority version"),
     workerSpec=WORKERS,
 )
-"""A runtime; `builtInAdapter` and `storageHelper` are of ModelMesh, which runs no runtime of one model."""
+"""A runtime; `builtInAdapter` and `storageHelper` are for ModelMesh, which runs no single-model runtime."""
 
 SCHEDULER: Final = fields(
     "annotations config labels replicas template", pool=fields("ref spec"), tokenizer=fields("template")
@@ -62,7 +62,7 @@ LLM_MODEL: Final = fields(
         adapters=fields("criticality lora name uri", confidential=fields("enabled resourceId")),
     ),
 )
-"""The model of an LLMInferenceService; `criticality` is of v1alpha1. An adapter is one too, without adapters."""
+"""The model of an LLMInferenceService; `criticality` is of v1alpha1. An adapter is a model too, but has no adapters."""
 WORKLOAD: Final = fields(
     "annotations labels replicas rolloutStrategy scaling template worker",
     kvCacheOffloading=OFFLOADING,
@@ -78,7 +78,7 @@ LLM: Final = WORKLOAD | fields(
 )
 
 SERVICE_OBJECT: Final = in_spec(fields(" ".join(COMPONENTS), canary=fields("predictor trafficPercent")))
-"""An InferenceService, whose components are read by themselves."""
+"""An InferenceService; its components have their own tables."""
 RUNTIME_OBJECT: Final = in_spec(RUNTIME)
 LLM_OBJECT: Final = OBJECT
-"""An LLMInferenceService or its configuration, whose specifications are merged before they are read."""
+"""An LLMInferenceService or its configuration; their specifications are merged before they are read."""

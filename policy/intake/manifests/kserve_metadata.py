@@ -27,14 +27,14 @@ OF_ENGINE: Final = frozenset(
         *("nodegroup", "storage-initializer-uid", "inferenceservice", "kind"),
     }
 )
-"""What sets how many pods there are, on which nodes and devices, and as which user they download."""
+"""The names that set how many pods there are, on which nodes and devices they run, and as which user they download."""
 OF_ROUTES: Final = frozenset(
     {
         *("enable-tag-routing", "inferencegraph", "inferencepool-migrated", "routing-group", "gateway"),
         *("enable-served-by-header", "model-based-routing-enabled"),
     }
 )
-"""What sets the routes to a service."""
+"""The names that set the routes to a service."""
 INTERNAL_HARMLESS: Final = frozenset(
     {
         *("logger", "logger-sink-url", "logger-mode", "logger-metadata-headers", "logger-metadata-annotations"),
@@ -42,14 +42,14 @@ INTERNAL_HARMLESS: Final = frozenset(
         *("model-criticality", "lora-criticalities"),
     }
 )
-"""What sets the logger and the batcher beside an engine, a transformer's predictor, and fields of older versions."""
+"""The internal names that set an engine's logger and batcher, a transformer's predictor, and older versions' fields."""
 INTERNAL_REPLACED: Final = frozenset(
     {
         *("localmodel", "localmodel-namespace", "localmodel-sourceuri", "localmodel-pvc-name"),
         "storage-initializer-sourceuri",
     }
 )
-"""What KServe removes from the metadata of a service with a model's URI, or sets there itself."""
+"""The internal names that KServe removes from the metadata of a service with a model's URI, or sets there itself."""
 HARMLESS: Final = frozenset(
     {f"{GROUP}/{name}" for name in OF_ENGINE | OF_ROUTES} | {f"{INTERNAL}/{name}" for name in INTERNAL_HARMLESS}
 )
@@ -62,7 +62,7 @@ CHANGES: Final = (
 def metadata_doubt(node: ManifestNode, *, is_replaced: bool = False) -> str:
     """The doubt about the labels and annotations of a node that KServe reads; empty if they are harmless.
 
-    With ``is_replaced`` the node is the metadata of a service with a model's URI.
+    With ``is_replaced`` the node is the metadata of a service with a model's URI, in which KServe replaces some.
     """
     return names_doubt(node, lambda name: _is_changing(name, is_replaced=is_replaced), CHANGES)
 

@@ -1,6 +1,6 @@
 """The runtime of several nodes that KServe ships for its Hugging Face server (read at KServe 0.20, August 2026).
 
-It starts the server by a script of bash without quotes, which splits the arguments and the variables in it once more.
+It starts the server by a bash script that does not quote the arguments and variables, so that bash splits them again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCRIPT: Final = (
 )
 """What the runtime's script runs, with the folder of the model if a variable names one."""
 FOLDERS: Final = ("MODEL_DIR", "MODEL_ID")
-"""These variables, of which the first one that is set counts."""
+"""The variables that name the folder of the model; the first one that is set counts."""
 HIDDEN: Final = (
     "a source of variables that the manifest does not show may set `MODEL_DIR` or `MODEL_ID`, by which KServe's "
     "runtime of several nodes chooses the model"
@@ -30,9 +30,9 @@ SIZES: Final = dict.fromkeys(("PIPELINE_PARALLEL_SIZE", "TENSOR_PARALLEL_SIZE"),
 
 
 def runs_multinode(name: str | None, model_format: str, draft: EngineDraft, *, has_workers: bool) -> bool:
-    """Whether a predictor runs this runtime, which the manifest does not have, and with sizes.
+    """Whether a predictor without a runtime in the manifest runs this one, with parallel sizes.
 
-    Without workers KServe sets none, and the server refuses to start unless the predictor does.
+    KServe sets the sizes only with workers. Without workers, the server refuses to start unless the predictor does.
     """
     if has_workers:
         return name == NAME or (name is None and model_format == "huggingface")

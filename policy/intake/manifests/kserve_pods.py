@@ -1,8 +1,8 @@
 """The volumes and containers of a pod whose names KServe looks for, to put the model into it.
 
 KServe (read at 0.20, August 2026) adds a volume for the model, mounts it in the engine's container, and adds an init
-container that downloads the model, each only if the pod has none of that name. So a volume, a mount or a container of
-the user's with such a name takes its place: other files may be at the model's path. It makes the engines of the pod
+container that downloads the model, each only if the pod has none of that name. So a volume, mount or container of the
+user with such a name takes its place, and other files may be at the model's path. This makes the engines of the pod
 doubtful, unless the volume is an `emptyDir` that no other container writes.
 """
 
@@ -30,12 +30,12 @@ VOLUME: Final = re.compile(r"kserve-provision-location(?:-.*)?|kserve-pvc-source
 CONTAINER: Final = re.compile(r"(?:storage-initializer|modelcar)(?:-.*)?", re.DOTALL)
 """Matches the name of a container that brings the model."""
 AGENT: Final = "agent"
-"""The container that downloads the models of an InferenceService for several ones."""
+"""The container that downloads the models of an InferenceService with several models."""
 DOWNLOADER: Final = "storage-initializer"
 ENGINES: Final = frozenset({"kserve-container", "worker-container", "main"})
 """The containers in which KServe mounts the model, unless they mount its volume themselves."""
 OF_IMAGE: Final = "oci"
-"""The beginning of the schemes of images that have a model, whose volume has the name of the model's path."""
+"""The beginning of the schemes of images with a model; the volume of such an image is named after the model's path."""
 LISTS: Final = ("initContainers", "containers")
 EMPTY_DIR: Final = "emptyDir"
 DOWNLOADER_FIELDS: Final = frozenset(
@@ -51,7 +51,7 @@ DOWNLOADER_VARIABLES: Final = frozenset(
         *("HF_XET_NUM_CONCURRENT_RANGE_GETS", "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"),
     }
 )
-"""The variables of it that do not either."""
+"""The downloader's variables that do not change what it downloads."""
 MOUNTED: Final = {
     "home": "/home",
     "tmp-dir": "/tmp",  # noqa: S108  # where KServe mounts it
@@ -127,7 +127,7 @@ def filled_mounts(pod: ManifestNode, container: object) -> list[str]:
 def _pod_doubt(pod: ManifestNode, derived: Collection[str], *, is_merged: bool = False) -> str:
     """The doubt about the first volume or container whose name KServe looks for.
 
-    ``derived`` are names of volumes that KServe makes of paths. With ``is_merged`` the pod is of an
+    ``derived`` are names of volumes that KServe derives from paths. With ``is_merged`` the pod is of an
     LLMInferenceService, in which KServe merges its downloader with the user's.
     """
 
@@ -185,7 +185,7 @@ def _mounts(pod: object) -> Iterator[tuple[dict[str, Any], str, list[str | int],
 
 
 def _derived_names(component: object) -> frozenset[str]:
-    """The names of the volumes that KServe makes of the paths of models in a component."""
+    """The names of volumes that KServe derives from the paths of models in a component."""
     paths = [item.get("mountPath") or MODEL_PATH for item in _objects(component, "storageUris")]
     model = component.get("model") if isinstance(component, dict) else None
     uri = model.get("storageUri") if isinstance(model, dict) else None

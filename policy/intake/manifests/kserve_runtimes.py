@@ -40,7 +40,7 @@ OTHER_FORMATS: Final = frozenset(
         *("sklearn", "tensorflow", "tensorrt", "triton", "xgboost"),
     }
 )
-"""The model formats of other servers, of which a GPU does not show that the server is vLLM."""
+"""The model formats of other servers; with these, a GPU does not show that the server is vLLM."""
 SHIPPED_PRIORITY: Final = 1
 """The priority of KServe's own runtimes for the formats that run vLLM."""
 SHIPPED_VERSIONS: Final = (None, "1")
@@ -118,7 +118,7 @@ def is_shipped(name: str | None, wanted: str) -> bool:
 def add_selection_doubt(draft: EngineDraft, runtime: ServingRuntime | None, wanted: str) -> None:
     """Add the doubt about a runtime that is not named: another of the cluster may be selected.
 
-    Outside a review KServe's own is assumed without a word, as those of the cluster are not in a manifest either.
+    Outside a review KServe's own is assumed without a doubt, as a manifest does not show the cluster's runtimes either.
     """
     if runtime is None and not (draft.node.reader.is_under_review and wanted in SHIPPED_RUNTIMES):
         return

@@ -1,7 +1,7 @@
 """KubeAI's Model (``kubeai.org/v1``, read at the main branch, October 2026).
 
-Builds the command and the variables of a model with the engine `VLLM` as its controller does. The image of a model that
-states none comes from the controller's configuration, which no manifest shows.
+Builds the command and the variables of a model with the engine `VLLM` as its controller does. A model that states no
+image gets the one in the controller's configuration, which no manifest shows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAME_PLACE: Final = "the file {} is at the place of another one, which it may re
 
 
 def read_model(document: ManifestNode) -> None:
-    """Read the engine of a Model that vLLM serves; the image of vLLM under another engine is a problem."""
+    """Read the engine of a Model that vLLM serves; an image of vLLM with another `engine` is a problem."""
     spec = document.get("spec")
     engine = spec.get("engine").text()
     draft = EngineDraft(spec)
@@ -64,9 +64,9 @@ def read_model(document: ManifestNode) -> None:
 
 
 def _add_files(draft: EngineDraft, files: ManifestNode) -> None:
-    """Add the files of a Model, which KubeAI writes into one ConfigMap, with `_` for each `/` of a path as their keys.
+    """Add the files of a Model, which KubeAI writes into one ConfigMap; `_` replaces each `/` of a path in its key.
 
-    The last of several files with one key counts for all of them.
+    If several files have the same key, the content of the last one counts for all of them.
     """
     found = [(file.get("path").text(), file.get("content").text()) for file in files.items()]
     contents = {path.replace("/", "_"): content for path, content in found if path and content is not None}

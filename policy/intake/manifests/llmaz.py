@@ -1,7 +1,7 @@
 """llmaz's Playground and BackendRuntime (``inference.llmaz.io/v1alpha1``, read at llmaz's main branch, October 2025).
 
-A BackendRuntime has the command, the image and named lists of arguments; a Playground chooses one of them for its
-models. The models are OpenModels (``llmaz.io/v1alpha1``), and their paths replace `{{ .ModelPath }}` and the like.
+A BackendRuntime has the command, the image and named lists of arguments; a Playground chooses one of these lists for
+its models. The models are OpenModels (``llmaz.io/v1alpha1``), and their paths replace `{{ .ModelPath }}` and the like.
 The runtime `vllm` of llmaz's chart is known; its image's tag depends on the chart.
 """
 
@@ -52,7 +52,7 @@ UNVERSIONED: Final = (
 
 
 def read_backend_runtime(document: ManifestNode) -> None:
-    """Read an engine for each list of arguments of a runtime; its model is that of a Playground, as it is written."""
+    """Read an engine for each list of arguments of a runtime; its model stays a placeholder for a Playground's."""
     spec = document.get("spec")
     for config in spec.get("recommendedConfigs").items():
         draft = EngineDraft(config)
@@ -230,7 +230,7 @@ def _filled(word: str, values: dict[str, str]) -> str:
 
 
 def _flavor_signs(spec: ManifestNode, models: list[tuple[str, ManifestNode | None]]) -> list[HardwareSign]:
-    """The signs in the flavor that llmaz chooses of the main model: the first one named, else the first one."""
+    """The signs in the flavor that llmaz chooses for the main model: the first one named, else the first one."""
     if not models or models[0][1] is None:
         return []
     claim = spec.get("modelClaim" if spec.get("modelClaim").value is not None else "modelClaims")

@@ -212,7 +212,7 @@ def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spre
 
 
 def _place(draft: EngineDraft, part: _Workload, role: str) -> None:
-    """Set the places of words, and the node, that are a configuration's and not the service's."""
+    """Set the draft's node to the service's own container, and mark the places of words from a configuration."""
     containers = list(pod_containers(part.own.get(role)))
     own = next((item for item in containers if item.get("name").value == MAIN), None)
     draft.node = part.own if own is None else own
@@ -284,7 +284,7 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
 
 
 def _add_shell(draft: EngineDraft, places: list[str], words: list[str]) -> None:
-    """Add `VLLM_ADDITIONAL_ARGS` and the arguments, of which KServe's script makes one text for `eval`."""
+    """Add `VLLM_ADDITIONAL_ARGS` and the arguments; KServe's script joins them into one text for `eval`."""
     extra = draft.env.get(EXTRA, "")
     if extra is None:
         draft.doubt(f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
@@ -300,7 +300,7 @@ def _add_shell(draft: EngineDraft, places: list[str], words: list[str]) -> None:
 
 
 def _check_script(draft: EngineDraft, part: _Workload) -> None:
-    """Add a doubt for what KServe writes into its script as it is, and a shell may read in another way."""
+    """Add a doubt for a value that KServe writes unchanged into its script, and a shell may read in another way."""
     model, own = part.spec.get("model"), part.context.fields["Spec"]
     model_of_context = own.get("model") if isinstance(own, dict) else None
     name = model_of_context.get("name") if isinstance(model_of_context, dict) else None

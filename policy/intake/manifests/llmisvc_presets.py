@@ -30,15 +30,15 @@ TEMPLATE: Final = "{{"
 OWN_COMMAND: Final = ("kvTransferConfig", "exec vllm serve")
 """What the command of one of KServe's own configurations contains if it is the one that this adapter knows."""
 HARMLESS_FLAGS: Final = ("--ssl-", "--enable-ssl-refresh")
-"""Flags that a condition which is not known may leave out without a word."""
+"""Flags that an unknown condition may leave out without a note."""
 
 
 class MergedService:
     """A service with the configurations that it names and the manifest shows.
 
-    ``spec`` is the result, a node whose faults point to the service's own spec. ``own`` is the spec as written, whose
-    values templates get. ``missing`` has the names in ``baseRefs`` that the manifest does not show, ``names`` those
-    of the configurations that were merged, and ``uncertain`` those of which another one may be meant.
+    ``spec`` is the result, a node whose faults point to the service's own spec. ``own`` is the spec as written, from
+    which templates take their values. ``missing`` has the names in ``baseRefs`` that the manifest does not show,
+    ``names`` those of the merged configurations, and ``uncertain`` those that may mean another configuration.
     """
 
     def __init__(self, document: ManifestNode) -> None:
@@ -109,7 +109,7 @@ def _preset_names(document: ManifestNode, spec: Any) -> list[str]:
 
 
 def _without_own_command(spec: Any) -> Any:
-    """One of KServe's own configurations without the command that this adapter knows, as flags and not as a script."""
+    """One of KServe's own configurations without the script whose command this adapter writes as flags."""
     if not isinstance(spec, dict):
         return spec
     result = _without_commands(spec)
@@ -136,7 +136,7 @@ def _without_command(container: Any) -> Any:
 
 
 def context_of(document: ManifestNode) -> TemplateContext:
-    """What the templates of an object may refer to; the name of a service's model is the service's by default."""
+    """What the templates of an object may refer to; a service's model has the service's name by default."""
     metadata, spec = document.value.get("metadata"), document.value.get("spec")
     metadata = metadata if isinstance(metadata, dict) else {}
     spec = spec if isinstance(spec, dict) else {}

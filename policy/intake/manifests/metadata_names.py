@@ -16,9 +16,9 @@ FIELDS: Final = ("labels", "annotations")
 
 
 def names_doubt(node: ManifestNode, is_changing: Callable[[str], bool], message: str) -> str:
-    """The doubt about the labels and annotations of a node that are changing; empty if there is none.
+    """The doubt about the labels or annotations of a node for which ``is_changing`` holds; empty if there are none.
 
-    ``message`` has places for their names, and for the field that has them.
+    ``message`` has placeholders for their names, and for the field that has them.
     """
     value = node.value if isinstance(node.value, dict) else {}
     for field in FIELDS:

@@ -1,7 +1,7 @@
 """The mount points of a container: which files they hide, and whether they may replace the image's vLLM.
 
 A volume over the image's programs or Python packages may contain another vLLM. So may a program on a volume, and the
-working folder, which ``python -m`` searches first. Symbolic links in the image are not known, but for those to `/usr`.
+working folder, which ``python -m`` searches first. Symbolic links in the image are not known, except those to `/usr`.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ PACKAGE_FOLDERS: Final = re.compile(
 USER_FOLDER: Final = re.compile(
     r"/(?:home/[^/]+/)?\.local(?:/.*)?|/home(?:/[^/]+)?|/(?:~|\$HOME|\$\{HOME\})(?:/\.local(?:/.*)?)?", re.DOTALL
 )
-"""Matches a folder of the user's packages where the home is not stated, or one above it, as `/home/NAME` and `$HOME`.
+"""Matches a folder of the user's packages if the home is not stated, or one above it, such as `/home/NAME` or `$HOME`.
 
 The home of a user without a name is `/`.
 """
 
 
 REFERENCE: Final = re.compile(r"[$`%]")
-"""Matches the beginning of a part that is not known, in a path that is not: an expansion, or systemd's specifier."""
+"""Matches the beginning of an unknown part in a path that is an `Unknown`: an expansion, or a specifier of systemd."""
 HOMES: Final = ("$HOME", "${HOME")
-"""The beginnings of a path in the home of who starts a container, where no image has programs."""
+"""The beginnings of a path in the home of the user who starts a container; no image has programs there."""
 
 
 def known_folder(path: str) -> str:
-    """A path, or the last folder that is known of it; empty if none is. That of a home is its beginning."""
+    """A path, or the last folder in it that is known; empty if none is. A path in a home stays as it is."""
     found = REFERENCE.search(path) if type(path) is Unknown else None
     if found is None or path.startswith(HOMES):
         return path
@@ -78,7 +78,7 @@ def known_folder(path: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """The absolute path of a mount through links of the images; Kubernetes takes a relative one from the root."""
+    """The absolute path of a mount, with the images' links resolved; as in Kubernetes, a relative one is at `/`."""
     path = "/" + path.lstrip("/") if "/.." in path else from_slash(path)
     return resolved(path) or from_slash(path)
 
@@ -101,7 +101,7 @@ class Mounts:
         self._doubled: set[str] = set()
         """The mount points that were added where one was already."""
         self.hidden = ""
-        """What has further mounts, which the manifest does not show; empty if nothing has."""
+        """What may have further mounts that the manifest does not show; empty if nothing has."""
 
     def __bool__(self) -> bool:
         return bool(self._count or self.hidden)
@@ -134,7 +134,7 @@ class Mounts:
         return union
 
     def add(self, path: str) -> None:
-        """Add a mount point whose volume is not empty; one that is there counts once."""
+        """Add a mount point whose volume is not empty; one that is there already is not counted again."""
         found = absolute(path)
         if self._count[found]:
             self._doubled.add(found)
@@ -171,9 +171,9 @@ class Mounts:
         )
 
     def within(self, folders: Iterable[str]) -> tuple[str, str] | None:
-        """The first mount that may replace files of a folder at which something else is mounted, and that folder.
+        """The first mount that may replace files of a folder that is itself a mount, and that folder.
 
-        It is below the folder and not empty, or at it besides the folder's own.
+        The mount is below the folder and not empty, or at the folder in addition to the folder's own.
         """
         found = {absolute(folder): folder for folder in folders}
         for path in self._count if found else ():
@@ -214,9 +214,9 @@ class Mounts:
     def libraries(
         self, server: ServerCommand | None, env: Mapping[str, str | None], words: Sequence[str]
     ) -> Installation | None:
-        """The vLLM that may run because a variable has a file or a folder on a volume, from which code is loaded.
+        """The vLLM that may run because a variable names a file or folder on a volume from which code is loaded.
 
-        Of a variable that is not known, that is a path that the ``words`` of the command assign to it.
+        If the value of a variable is not known, the paths that the ``words`` of the command assign to it count.
         """
         own = {} if server is None else server.env
         names = [name for name in LOCATIONS if name in own or name in env] if self._count else []

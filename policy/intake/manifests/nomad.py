@@ -1,7 +1,7 @@
 """Nomad's jobs as JSON, as its API and `nomad job run -output FILE` give them (read at Nomad's manual, version 1.10).
 
 A task of the drivers `docker` and `podman` runs an image; one of `exec`, `raw_exec` and `exec2` a program of the node.
-A value with `${…}` is that of a variable of the node or of Nomad, which is not known. Templates may set variables.
+A value with `${…}` refers to a variable of the node or of Nomad, and is not known. Templates may set variables.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ def _checks(node: ManifestNode) -> Iterator[ManifestNode]:
 
 
 def _read_hooks(scripts: list[tuple[ManifestNode, str]], draft: EngineDraft) -> None:
-    """Read scripts with their fields, up to the first one that starts vLLM.
+    """Read scripts, each with its field, up to the first one that starts vLLM.
 
-    The path of each has the names of the group and the task, however long they are.
+    Only one is an item, because the path of each has the names of the group and the task, however long they are.
     """
     for script, name in scripts:
         value = script.value if isinstance(script.value, dict) else {}

@@ -2,11 +2,11 @@
 
 The engine, the decoder and the router of a service are merged over `engineConfig`, `decoderConfig` and `routerConfig`
 of its runtime: the service's `args` and `command` replace the runtime's. A part's runner is merged over the container
-of its name in the part's `containers`, whose arguments come first; the others are containers of the pod. A part with a
-worker and no leader is the leader itself. The variable `MODEL_PATH` has the path of the BaseModel or ClusterBaseModel,
-`PARALLELISM_SIZE` the number of GPUs of all pods. An AcceleratorClass, which may override arguments, is not read. OME
-makes an engine of the deprecated `predictor`, whose container with `ome` in its name, or else its first one, becomes
-the runner.
+with its name in the part's `containers`, and that container's arguments come first; the others are containers of the
+pod. A part with a worker and no leader is the leader itself. The variable `MODEL_PATH` has the path of the BaseModel or
+ClusterBaseModel, `PARALLELISM_SIZE` the number of GPUs of all pods. An AcceleratorClass, which may override arguments,
+is not read. OME makes an engine of the deprecated `predictor`: its container with `ome` in its name, or else its first
+one, becomes the runner.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ if TYPE_CHECKING:
 
 GROUP: Final = "ome.io"
 PARTS: Final = (("engine", "engineConfig"), ("decoder", "decoderConfig"))
-ROUTER_CONFIG: Final = "routerConfig"
 """The parts of a service that may run vLLM, and the fields of a runtime over which they are merged."""
+ROUTER_CONFIG: Final = "routerConfig"
+"""The field of a runtime over which the router of a service is merged."""
 PATH: Final = "MODEL_PATH"
 SIZE: Final = "PARALLELISM_SIZE"
 DISABLED: Final = (
     "the runtime is disabled (`spec.disabled`), so that OME starts nothing; enable it, or name another one"
 )
 NOT_OF_ENGINE: Final = frozenset({"model", "workerSpec", "containers"})
-"""The fields of a predictor that are not those of the engine that OME makes of it."""
+"""The fields of a predictor that do not become fields of its engine."""
 OF_CONTAINER: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts")
 OF_MODEL: Final = (
     "releases of OME differ in whether the fields of a container in `predictor.model` count; write them in "
@@ -57,7 +58,7 @@ ARGUMENT: Final = re.compile(r"args\[([0-9]{1,9})\]", re.ASCII)
 
 
 def read_runtime(document: ManifestNode) -> None:
-    """Read the containers of a runtime that start vLLM; the path of the model is that of a service."""
+    """Read the containers of a runtime that start vLLM; the path of the model depends on the service."""
     spec = document.get("spec")
     settings = _Settings(spec, None, "", {}, "", [], References())
     for _, name in PARTS:
@@ -78,7 +79,7 @@ def read_inference_service(document: ManifestNode) -> None:
 
 
 def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
-    """Read the parts of a service; ``predictor`` is the one of which its engine was made."""
+    """Read the parts of a service; ``predictor`` is the one from which its engine was made, if any."""
     reference = spec.get("runtime", "name").text()
     runtime = None if reference is None else _runtime(spec, reference)
     problem = DISABLED if runtime is not None and runtime.get("spec", "disabled").value is True else ""
@@ -133,9 +134,9 @@ def _field_doubts(runtime: ManifestNode) -> list[str]:
 
 
 def _migrated(spec: ManifestNode, predictor: ManifestNode) -> ManifestNode:
-    """The spec that OME makes of one with a predictor and no engine.
+    """The spec that OME makes from one with a predictor and no engine.
 
-    Other containers than the runner keep their places, and are those of the engine.
+    The containers other than the runner keep their places, and become the engine's.
     """
     runner = _runner_of(predictor)
     containers = [None if runner is not None and item.key == runner.key else item.value for item in _listed(predictor)]
@@ -162,7 +163,7 @@ def _listed(predictor: ManifestNode) -> list[ManifestNode]:
 
 
 def _runner_of(predictor: ManifestNode) -> ManifestNode | None:
-    """The container of a predictor that OME makes the runner of the engine."""
+    """The container of a predictor that becomes the runner of the engine."""
     containers = _listed(predictor)
     named = (item for item in containers if "ome" in str(item.value.get("name")).lower())
     return next(named, containers[0] if containers else None)
@@ -198,9 +199,9 @@ def _model(spec: ManifestNode) -> tuple[str, str | None, dict[str, str]]:
 class _Settings(NamedTuple):
     """What a service, or a runtime by itself, gives to its parts.
 
-    ``runtime`` is the spec of the runtime, ``path`` that of the model, whose name is ``model``; ``models`` has its name
-    on the hub by the path. ``problem`` says why OME starts nothing, ``doubts`` what is not certain. Templates may refer
-    to ``references``.
+    ``runtime`` is the spec of the runtime, ``model`` the name of the model and ``path`` its path; ``models`` has the
+    model's name on the hub by its path. ``problem`` says why OME starts nothing, ``doubts`` what is not certain.
+    Templates may refer to ``references``.
     """
 
     runtime: ManifestNode | None

@@ -24,7 +24,7 @@ PREDICTOR: Final = EXTENSION | fields(
     | fields("baseModel fineTunedWeights protocolVersion runtime", changing="runtimeVersion storageUri"),
     workerSpec=RUN,
 )
-"""The deprecated predictor; the weights of its model become those of the service's."""
+"""The deprecated predictor; the weights of its model become those of the service's model."""
 FORMAT: Final = fields("name operator version weight")
 RUNTIME: Final = POD | fields(
     "acceleratorRequirements annotations decoderConfig disabled engineConfig labels protocolVersions routerConfig",
@@ -36,7 +36,7 @@ RUNTIME: Final = POD | fields(
     ),
     workers=POD | fields("annotations labels size"),
 )
-"""A runtime, whose parts are read by themselves."""
+"""A runtime; its parts have their own tables."""
 MODEL: Final = fields("apiGroup kind name", changing="fineTunedWeights")
 SERVICE_OBJECT: Final = in_spec(
     fields(

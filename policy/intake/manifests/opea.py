@@ -1,8 +1,8 @@
 """Values of OPEA's Helm chart ``vllm`` (read at August 2025), alone or under its name in the values of another chart.
 
 The chart passes ``extraCmdArgs`` and ``--model LLM_MODEL_ID`` to the image, or to ``extraCmd.command``. Hosts, ports
-and the download folder are left out. ``accelDevice`` is empty for the CPU. Without ``LLM_MODEL_ID`` in the values the
-model is that of other values, which are not shown.
+and the download folder are left out. ``accelDevice`` is empty for the CPU. Without ``LLM_MODEL_ID`` the model depends
+on other values, which are not shown.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read_values(values: ManifestNode, document: ManifestNode) -> None:
 
 
 def _add_words(draft: EngineDraft, words: ManifestNode) -> None:
-    """Add the words of a list, which the chart quotes, so that they may be numbers."""
+    """Add the words of a list; they may be numbers, because the chart quotes them."""
     draft.add(words.path, *(word for item in words.items() if (word := item.scalar()) is not None))
 
 

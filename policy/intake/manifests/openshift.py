@@ -1,7 +1,8 @@
 """OpenShift's Template (``template.openshift.io/v1``): its objects, with the values of its parameters.
 
 ``${NAME}`` in a string is a parameter's value, and ``${{NAME}}`` as a whole string is the value as JSON. A parameter
-without a value is empty, but one that is required or generated is known only to ``oc process``, and stays as written.
+without a value is empty. If it is required or generated, only ``oc process`` knows its value, and references to it stay
+as written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MAX_SCALAR: Final = 64
 def template_objects(document: ManifestNode) -> ManifestNode:
     """The list of a Template's objects, with the parameters substituted; invalid parameters are skipped.
 
-    An object that exceeds the limit of what is copied is noted as not read, as it stands.
+    An object that exceeds the limit of what is copied stays as written, and is noted as not read.
     """
     values = dict(_values(document.value.get("parameters")))
     objects = document.get("objects")
@@ -70,7 +71,7 @@ def _substituted(value: Any, values: dict[str, str], node: ManifestNode) -> Any:
 
 
 def _scalar(text: str) -> Any:
-    """The number, boolean or string that a text is as JSON; OpenShift uses the text itself if it is none."""
+    """The scalar that a text is as JSON; the text itself if it is none, as in OpenShift."""
     try:
         value = json.loads(text) if len(text) <= MAX_SCALAR else text
     except ValueError:

@@ -1,9 +1,9 @@
 """Programs that another command of a pod may put where a command finds them: as links, as copies or as scripts.
 
-A hook may do so in its container, another container in a volume that both mount, and a volume that is mounted over the
-system's programs may have any. A command that starts no server as it is read may start one then, if both together name
-vLLM's server. Not here: what such commands do to the files of an engine that is seen (`earlier_scripts`,
-`empty_volumes`).
+A hook may do so in its container, and another container in a volume that both mount; a volume that is mounted over the
+system's programs may have any program. A command that by itself starts no server may then start one, if both commands
+together name vLLM's server. Not here: what such commands do to the files of an engine that is found
+(`earlier_scripts`, `empty_volumes`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LISTS: Final = ("initContainers", "containers")
 MAX_PLACERS: Final = 2
-"""How many containers are kept that do the same; of two, one is another than the one that is read."""
+"""The most containers kept that do the same; of two, at least one is not the container that is read."""
 
 
 class Placer(Struct, frozen=True):
@@ -43,7 +43,7 @@ class PlacedPrograms(Struct, frozen=True):
     placers: dict[str, list[Placer]]
 
     def beside(self, container: Any) -> Iterator[Placer]:
-        """The containers that may put a program where another one mounts it."""
+        """The other containers that may put a program into a volume that a container mounts."""
         own = _field(container, "name")
         volumes = {name for mount in _objects(container, "volumeMounts") if isinstance(name := mount.get("name"), str)}
         for volume in volumes & self.placers.keys():
@@ -66,7 +66,7 @@ def placed_programs(pod: Any) -> PlacedPrograms:
 
 
 class ProgramsBeside:
-    """What may be done beside a container's command to the programs that it runs; each is read once, when it counts.
+    """What other commands may do to the programs that a container's command runs; each is read once, when it counts.
 
     ``placers`` gives the other containers that may put programs into volumes of this one.
     """
@@ -88,10 +88,10 @@ class ProgramsBeside:
         *,
         is_read: bool,
     ) -> bool:
-        """Whether a command that starts no server may start one.
+        """Whether a command that by itself starts no server may start one.
 
-        ``own`` is what of the server it names (`server_names`). ``hooks`` are those before it, of which more may be
-        given each time, and ``first`` is the container's command that runs before it. ``is_read``: whether the command
+        ``own`` is what the command names of a server (`server_names`). ``hooks`` are those before it, to which later
+        calls may add, and ``first`` is the container's command if that runs before it. ``is_read``: whether the command
         was read.
         """
         if all(own) and self._are_mounted(mounts):
@@ -107,7 +107,7 @@ class ProgramsBeside:
     def _placings_beside(
         self, env: Variables, hooks: Sequence[CommandBeside], first: Sequence[str]
     ) -> Iterator[Placing]:
-        """What the hooks and the command before do to programs; what is the same counts once."""
+        """What the hooks and the command before do to programs; equal effects of hooks count once."""
         self._placings.update(placing_of(hook.words, env) for hook in hooks[self._hooks_read :])
         self._hooks_read = len(hooks)
         yield from self._placings
@@ -117,7 +117,7 @@ class ProgramsBeside:
 
 
 def _are_mounted(paths: Iterable[str]) -> bool:
-    """Whether a mount may have another program by the name of a known one where a shell looks for it."""
+    """Whether a mount may have another program with the name of a known one where a shell looks for it."""
     folders = [*map(absolute, SYSTEM_FOLDERS)]
     for path in paths:
         above, _, name = path.rpartition("/")
@@ -128,9 +128,9 @@ def _are_mounted(paths: Iterable[str]) -> bool:
 
 
 def _may_start(own: tuple[bool, bool], placing: Placing, *, is_read: bool) -> bool:
-    """Whether a command may start a server by what another one does to programs.
+    """Whether a command may start a server because of what another one does to programs.
 
-    A script that is written is only run by a command that is not read.
+    Only a command that is not read may run a script that the other one writes.
     """
     if placing.writes and not is_read and all(placing.names):
         return True

@@ -1,10 +1,11 @@
-"""The labels and annotations by which another controller changes the pods of any workload.
+"""The labels and annotations by which a controller changes the pods of other workloads than its own.
 
-Webhooks of KServe, OME, LeaderWorkerSet (read in August 2026) and Dynamo (November 2026) select pods by a label, no
-matter what created them: they mount a model, add variables in front of the container's own, or restore a snapshot. That
-of AIBrix (August 2026) takes an annotation of a Deployment, or of its own kind, and mounts a volume for adapters. What
-a kind of the same group gives its pods is read by its adapter. An object that such a controller has made has an owner
-of its kinds; a Pod is reviewed after the webhooks have changed it, but a snapshot is restored later.
+The webhooks of KServe, OME and LeaderWorkerSet (read in August 2026) select pods by a label, whatever created them:
+they mount a model, or add variables before the container's own. Dynamo (November 2026) restores snapshots into such
+pods. AIBrix's webhook (August 2026) reads an annotation of a Deployment, or of its own kind, and mounts a volume for
+adapters. Not here: what a controller adds to the pods of its own kinds, which their adapters read. An object that a
+controller made has an owner of these kinds. A Pod is reviewed after the webhooks have changed it, but a snapshot is
+restored later.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ OME: Final = "ome.io"
 LWS: Final = "leaderworkerset.sigs.k8s.io"
 POD: Final = ("", "Pod")
 WORKLOADS: Final = frozenset({"", "apps", "batch"})
-"""The groups of the kinds whose own labels and annotations are not those of their pods, but for a Pod."""
+"""The groups of the kinds, other than Pod, whose own labels and annotations do not reach their pods."""
 SNAPSHOT: Final = tuple(
     f"nvidia.com/{name}"
     for name in ("snapshot-", "dynamo-checkpoint-", "dynamo-restore-", "dynamo-snapshot-", "cuda-shared-memory-support")
@@ -43,7 +44,8 @@ CHANGES: Final = (
 class _Webhook(Struct, frozen=True):
     """What changes pods: its name, the label that selects them (or none), and the names by which it changes an engine.
 
-    ``groups`` has the groups of its own kinds and of the owners of what it makes.
+    ``groups`` has the groups of its own kinds and of the owners of the objects that it makes. ``by_agent``: whether it
+    changes pods after their review.
     """
 
     name: str
@@ -127,7 +129,7 @@ def added_mounts(template: ManifestNode) -> dict[str, list[str]]:
 
 
 def adapter_mounts(document: ManifestNode, pod: ManifestNode) -> dict[str, list[str]]:
-    """The path at which AIBrix mounts a volume that it fills in each container of a pod of an object, by name."""
+    """The path at which AIBrix mounts its volume for adapters, for each container of an object's pod by name."""
     kind, value = document.value.get("kind"), _texts(document, "annotations").get(INJECTED)
     if not (value == "true" and kind == "Deployment") and not (value is not None and kind == "StormService"):
         return {}
@@ -164,7 +166,7 @@ def _names(document: object, *, is_workload: bool) -> Iterator[tuple[str, str]]:
 
 
 def _owners(document: object) -> Iterator[str]:
-    """The groups of the controllers that own an object; LeaderWorkerSet's own a set of workers by their leader."""
+    """The groups of the controllers that own an object; a Pod that owns one is the leader in a LeaderWorkerSet."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
     owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
     for owner in owners if isinstance(owners, list) else ():

@@ -66,8 +66,8 @@ def read_pod(
     """Read the containers of a pod's spec that start vLLM; ``added`` has variables that the controller sets in each.
 
     With ``by_image`` a container without a command runs its image's entry point. Beside an engine, a container that
-    cannot be read is an engine with its faults. ``mounts`` has the paths at which the controller mounts volumes in
-    containers of some names. ``replaced`` has other variables that it sets in place of a container's own.
+    cannot be read is an item with its faults. ``mounts`` has the paths at which the controller mounts volumes, by the
+    names of the containers. ``replaced`` has other variables that it sets in place of a container's own.
     """
     reader = pod.reader
     count = len(reader.containers)
@@ -138,7 +138,7 @@ def read_passing_containers(pod: ManifestNode) -> None:
 
 
 def read_passing_container(container: ManifestNode, pod: ManifestNode, field: str) -> None:
-    """Add an item with a problem if a container of one of these lists starts vLLM's server."""
+    """Add an item with a problem if a container of the list ``field`` starts vLLM's server."""
     value = container.value
     if not isinstance(value, dict) or (field == "initContainers" and value.get("restartPolicy") == "Always"):
         return
@@ -151,7 +151,7 @@ def read_passing_container(container: ManifestNode, pod: ManifestNode, field: st
 
 
 def add_server_problem(container: ManifestNode, field: str) -> None:
-    """Add the problem of a container of one of these lists that starts vLLM's server."""
+    """Add the problem of a container of the list ``field`` that starts vLLM's server."""
     problem = STARTS_SERVER.format(PASSING[field])
     container.reader.add_hook(lambda path: Container(path, problem=problem), container)
 
@@ -163,7 +163,7 @@ def read_container(
     added: Iterable[str] = (),
     replaced: Collection[str] = (),
 ) -> EngineDraft:
-    """Read a container; ``pod`` has the volumes that it mounts, and ``mounts`` the paths of its controller's.
+    """Read a container; ``pod`` has its volumes, and ``mounts`` the paths at which its controller mounts others.
 
     ``added`` has the variables that the controller sets if the container does not: their values are not known.
     ``replaced`` has those that it sets in place of the container's own, whose values are then not known either.
@@ -227,9 +227,9 @@ def _sharing_field(pod: ManifestNode) -> str | None:
 
 
 def note_mounting(pod: ManifestNode, containers: Sequence[dict[str, Any]]) -> None:
-    """Note containers of a pod that are not in its spec, or have mounts there that its controller adds.
+    """Note containers that a pod's spec does not have, or to which its controller adds mounts.
 
-    They may fill the volumes that the containers of the spec mount, which are read afterwards.
+    They may fill the volumes that the containers of the spec mount, so note them before those are read.
     """
     pod.reader.empty_volumes[pod.pointer] = (pod.value, empty_volumes(pod.value, _claimed(pod), containers))
 
@@ -237,7 +237,7 @@ def note_mounting(pod: ManifestNode, containers: Sequence[dict[str, Any]]) -> No
 def read_env(env: ManifestNode, draft: EngineDraft, replaced: Collection[str] = ()) -> None:
     """Add a list of variables; a value that the manifest does not contain is ``None``.
 
-    So is one of ``replaced``, which the controller drops or overwrites: later variables that refer to it get another.
+    So is the value of a variable in ``replaced``: the controller drops or overwrites it, also for later references.
     """
     for item in env.items():
         read_variable(item, draft)

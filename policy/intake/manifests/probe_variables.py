@@ -1,7 +1,7 @@
-"""The values as which the kubelet replaces `$(NAME)` in the command of a probe: those that its container states.
+"""The values that the kubelet puts in place of `$(NAME)` in the command of a probe: those that its container states.
 
-It replaces by values as they are written, in which it expands no other ones, and takes that of a variable with
-``valueFrom`` for empty. Variables of other sources are none: `envFrom`, the image, and Kubernetes' own of Services.
+It uses them as they are written, without expanding references in them, and an empty value for a variable with
+``valueFrom``. Variables of other sources do not count: `envFrom`, the image, and Kubernetes' own for Services.
 `ExpandContainerCommandOnlyStatic` of
 https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/kubelet/container/helpers.go
 """
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def static_values(lists: Iterable[object], added: Iterable[str], replaced: Iterable[str]) -> dict[str, str | None]:
-    """The value of each variable in lists of them, of which the last one with a name counts; None if it is not known.
+    """The value of each variable in ``lists``, in which the last one with a name counts; None if it is not known.
 
-    It is not known if the controller sets it: one of those ``added`` that no list has, and one of those ``replaced``.
+    It is not known if the controller sets it: a variable of ``added`` that no list has, or one of ``replaced``.
     """
     values: dict[str, str | None] = dict.fromkeys(added)
     for items in lists:

@@ -43,7 +43,7 @@ SET_IN_COLLECTOR: Final = (
 )
 """The variables that KubeRay sets in the container for the history server if its options do not."""
 ADDRESS: Final = (("rayStartParams", "port"), ("headService", "metadata", "name"))
-"""The fields of the head's group of which KubeRay makes its address."""
+"""The fields of the head's group from which KubeRay makes its address."""
 MAX_ADDRESS: Final = 256
 """The longest part of an address in which variables are expanded; a Service's name has 63 characters."""
 SET_IN_WAITING: Final = ("FQ_RAY_IP", "RAY_IP")
@@ -99,10 +99,10 @@ def read_collector(cluster: ManifestNode) -> None:
 
 
 def read_address(cluster: ManifestNode) -> None:
-    """Add a problem if a shell may read another command in the head's address, which is in scripts of the workers.
+    """Add a problem if a shell may read another command in the head's address, which scripts of the workers have.
 
-    One is the script of an init container that waits for the head, with the variables of the container in which Ray
-    runs, another one that of `ray start`.
+    One script is that of an init container that waits for the head, with the variables of the container in which Ray
+    runs. Another one is that of `ray start`.
     """
     head = cluster.get("headGroupSpec")
     for keys in ADDRESS:
@@ -125,7 +125,7 @@ def _at(node: ManifestNode, keys: tuple[str, ...]) -> ManifestNode | None:
 def _is_command(text: str, cluster: ManifestNode) -> bool:
     """Whether a shell of a group of workers may read another command in a text that is a part of an address.
 
-    Outside a review, in which a text may be a template, it has to be a command of vLLM's server.
+    Outside a review, only a command of vLLM's server counts. Under review any does, as a text may be a template.
     """
     groups = cluster.get("workerGroupSpecs").items()
     if len(text) > MAX_ADDRESS:
@@ -146,7 +146,7 @@ def _shows_command(text: str, cluster: ManifestNode) -> bool:
 
 
 def submission_doubt(spec: ManifestNode) -> str:
-    """Why the shell that submits a RayJob may do something else than submit it; empty if its fields are plain."""
+    """Why the shell that submits a RayJob may do something other than submit it; empty if its fields are plain."""
     field = next(iter(_expanded_fields(spec)), None)
     return "" if field is None else IN_SUBMISSION.format(field)
 
@@ -158,7 +158,7 @@ def submits_otherwise(spec: ManifestNode) -> bool:
 
 
 def submitter(spec: ManifestNode) -> EngineDraft:
-    """The container that submits a RayJob with the variables that KubeRay sets there, without words."""
+    """The container that submits a RayJob, with the variables that KubeRay sets in it, and without words."""
     container = _own_submitter(spec)
     with spec.reader.separate(are_reported=False):
         if container is None:
@@ -202,7 +202,7 @@ def read_submission(spec: ManifestNode, *, is_started: bool) -> None:
 
 
 def _expanded_fields(spec: ManifestNode) -> dict[str, str]:
-    """The options that KubeRay makes of the fields of a RayJob with characters that a shell expands, by field."""
+    """The options, by field, that KubeRay makes from the fields of a RayJob that a shell expands."""
     found: dict[str, str] = {}
     job = spec.get("jobId").value
     if isinstance(job, str) and PLAIN_NAME.fullmatch(job) is None:

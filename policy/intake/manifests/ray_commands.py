@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
 STARTS_RAY: Final = "ray start"
-"""A command in which this text stands is left as it is."""
+"""KubeRay leaves a command with this text as it is."""
 BASH: Final = ("/bin/bash", "-c", "--")
 """The shell that runs a container's command before Ray.
 
@@ -29,14 +29,14 @@ Newer releases of KubeRay use `-lc`. The start-up files of Ray's images are assu
 """
 THEN_RAY: Final = "ulimit -n 65536; ray start"
 GENERATED: Final = re.compile(r"\$(?:KUBERAY_GEN_RAY_START_CMD\b|[{(]KUBERAY_GEN_RAY_START_CMD[)}])")
-"""Matches the variable with the command by which KubeRay starts Ray."""
+"""Matches a reference to the variable with the command by which KubeRay starts Ray."""
 BLOCKS: Final = " --block"
-"""The option of this command that matters for an engine: what comes after it runs once Ray has ended."""
+"""The option of `ray start` that matters for an engine: what comes after the command runs once Ray has ended."""
 STARTING: Final = "in the command that starts Ray: {}"
 
 
 def ray_script(words: Sequence[str], options: str = "") -> str:
-    """The script that KubeRay makes of the words of a container's command, and of the options of `ray start`."""
+    """The script that KubeRay makes from the words of a container's command and the options of `ray start`."""
     script = joined(words)
     return f"{script} && {THEN_RAY}{options}" if script else f"{THEN_RAY}{options}"
 
@@ -47,10 +47,10 @@ def joined(words: Sequence[str]) -> str:
 
 
 def started(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | None:
-    """Set the variables and the folder of a container, whose command starts Ray, as Ray's processes have them.
+    """Set a container's variables and folder to those of Ray's processes; returns how its command starts Ray.
 
-    None if only what KubeRay itself runs in each container starts Ray. ``options`` has those of `ray start`, if they
-    matter. ``is_kept``: whether KubeRay keeps the command whatever it is.
+    Returns None if only the command that KubeRay adds to each container starts Ray. ``options`` has the options of
+    `ray start`, if they matter. ``is_kept``: whether KubeRay keeps the container's command, whatever it is.
     """
     is_kept = is_kept or STARTS_RAY in joined(draft.words)
     if not (draft.words or options or is_kept):
@@ -70,7 +70,7 @@ def started(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | No
 
 
 def read_effects(draft: EngineDraft, start: RayStart | None) -> list[Installation]:
-    """The vLLM that the command that starts Ray may make run; what else it may change is added to the doubts.
+    """Return the vLLM that may run because of the command that starts Ray, and add a doubt for each other change.
 
     The words of the ``draft`` are those of an engine that Ray starts.
     """

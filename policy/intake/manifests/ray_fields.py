@@ -33,7 +33,7 @@ CLUSTER: Final = fields(
     tlsOptions=fields("enabled"),
     upgradeStrategy=fields("type"),
 )
-"""The specification of a cluster, whose groups are read by themselves."""
+"""The specification of a cluster; its groups have their own tables."""
 JOB: Final = fields(
     "activeDeadlineSeconds backoffLimit clusterSelector deletionStrategy entrypoint entrypointNumCpus "
     "entrypointNumGpus entrypointResources jobId managedBy metadata preRunningDeadlineSeconds rayClusterSpec "
@@ -59,7 +59,7 @@ LLM_ARGUMENTS: Final = fields(
     "decode_config ingress_cls_config ingress_deployment_config llm_config llm_configs name_prefix prefill_config "
     "proxy_cls_config proxy_deployment_config"
 )
-"""What an application gives to one of Ray's builders."""
+"""The arguments that an application gives to one of Ray's builders."""
 APPLICATION: Final = fields(
     "args autoscaling_policy deployments external_scaler_enabled host import_path logging_config name port "
     "route_prefix runtime_env"

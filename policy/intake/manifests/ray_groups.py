@@ -1,8 +1,8 @@
-"""The groups of a Ray cluster with what KubeRay makes of their fields: the options of `ray start`, and variables.
+"""The groups of a Ray cluster, with what KubeRay derives from their fields: the options of `ray start`, and variables.
 
 Read at KubeRay's main branch, August 2026. KubeRay writes the options without quotes into a script of the container in
-which Ray runs: those of `rayStartParams`, and what it makes of `resources` and `labels`. Not here: what the script is
-(`ray_commands`), and the address of the head, which KubeRay writes into scripts of the workers (`ray_beside`).
+which Ray runs: those of `rayStartParams`, and those that it derives from `resources` and `labels`. Not here: the script
+itself (`ray_commands`), and the head's address, which KubeRay writes into scripts of the workers (`ray_beside`).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 PLAIN_OPTIONS: Final = re.compile(r"(?:[^;&|<>()\n`$]++|\$(?:\w++|\{\w++\}))*+")
-"""Matches options that do not end the command in which they stand, and run no other one.
+"""Matches options that neither end their command nor run another one.
 
-A reference of Kubernetes' (`$(NAME)`) may do so: its value is there before the shell reads the command.
+A reference of Kubernetes (`$(NAME)`) may: its value is in the command before the shell reads it.
 """
 START_PARAMS: Final = "rayStartParams"
 WITH_BOOLEAN: Final = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
-"""The options that have a value even if it is `true` or `false`; others are then set, or left out."""
+"""The options that are written with their value even if it is `true` or `false`; others are then set, or left out."""
 OPTIONS_OF_RESOURCES: Final = {"cpu": "num-cpus", "memory": "memory"}
-"""The resources of a group that KubeRay makes an option of their own, in small letters; so does it with GPUs."""
+"""The resources of a group, in lower case, for which Ray has an option; GPUs have one too."""
 GPU: Final = re.compile(r"gpu\Z|nvidia\.com/mig-\d++g\.\d++gb\Z", re.ASCII)
 NOT_ZERO: Final = re.compile(r"[^eE1-9]*+[1-9]")
 """Matches the beginning of a quantity that is not zero."""
 ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
 """The limits of a container that KubeRay adds to the option `resources`, with Ray's names."""
 AROUND: Final = "'\"` "
-"""What KubeRay removes at both ends of the option `resources` before it reads it as JSON."""
+"""The characters that KubeRay removes at both ends of the option `resources` before it reads it as JSON."""
 WHOLE: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-"""What Go's JSON writes for these characters."""
+"""How Go's JSON escapes these characters."""
 NAMESPACE: Final = "RAY_external_storage_namespace"
 PASSWORD: Final = "REDIS_PASSWORD"  # noqa: S105  # the name of a variable
 OF_STORAGE: Final = {
@@ -51,16 +51,16 @@ OF_STORAGE: Final = {
     "redisUsername": "REDIS_USERNAME",
     "redisPassword": PASSWORD,
 }
-"""The options for a head that keeps its state, and the variables that KubeRay makes of them."""
+"""The fields of a head that keeps its state, and the variables that KubeRay sets from them."""
 ANNOTATION: Final = "ray.io/external-storage-namespace"
 
 
 class RayGroup(Struct, frozen=True):
     """A group of a Ray cluster, with a template.
 
-    ``options`` has those of its `ray start` if they may be more than that, as a shell reads them. ``variables`` has
-    those that KubeRay makes of the cluster's fields in the first container, if this does not set them, and ``replaced``
-    those that it sets in any case.
+    ``options`` has the options of its `ray start` if a shell may read more than options in them. ``variables`` has the
+    cluster's fields from which KubeRay sets variables of the first container if the container does not, by the names of
+    the variables, and ``replaced`` the fields from which it sets them in any case.
     """
 
     node: ManifestNode
@@ -70,7 +70,7 @@ class RayGroup(Struct, frozen=True):
     is_head: bool = False
 
     def set_variables(self, draft: EngineDraft) -> None:
-        """Set the variables of the first container that KubeRay makes of the cluster's fields."""
+        """Set the variables that the first container gets from the cluster's fields."""
         for name, node in [*self.variables.items(), *self.replaced.items()]:
             if name in self.replaced or draft.env.get(name) is None:
                 value = node.value if isinstance(node.value, dict) else {"value": node.text()}
@@ -106,9 +106,9 @@ def _field(value: object, name: str) -> Any:
 
 
 def _ray_options(group: ManifestNode) -> str:
-    """The options of a group's `ray start` if they may be more than that, as a shell reads them; else empty.
+    """The options of a group's `ray start` if a shell may read more than options in them; else empty.
 
-    They may be if they have a command of vLLM's server: the container's own command may make a function of `ray`.
+    It may if they have a command of vLLM's server: the container's own command may define `ray` as a function.
     """
     params = _field(group.value, START_PARAMS)
     options = {str(name): str(value) for name, value in params.items()} if isinstance(params, dict) else {}
@@ -130,7 +130,7 @@ def _option(name: str, value: str) -> str:
 
 
 def _of_resources(resources: object) -> dict[str, str]:
-    """The options that KubeRay makes of the resources of a group; a shell reads any of their numbers alike."""
+    """The options that KubeRay makes from the resources of a group; a shell reads any of their numbers alike."""
     found: dict[str, str] = {}
     others: dict[str, int] = {}
     for name, quantity in resources.items() if isinstance(resources, dict) else ():

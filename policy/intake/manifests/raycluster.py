@@ -92,7 +92,7 @@ RESOURCES: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResourc
 """The fields of a RayJob with which Ray starts its command on any node that has these resources, not on the head."""
 NOTHING: Final = (None, 0, "", "0")
 DECIDING: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts", "workingDir", "lifecycle")
-"""The fields of a container that its command is decided by."""
+"""The fields of a container that decide what its command starts."""
 
 GENERATED_COMMAND: Final = "KUBERAY_GEN_RAY_START_CMD"
 SET: Final[dict[str, str | None]] = dict.fromkeys(
@@ -110,7 +110,7 @@ SET_IF_ABSENT: Final = (
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH", "RAY_gcs_storage", "RAY_gcs_storage_path"),
     *("RAY_USE_TLS", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT"),
 )
-"""The variables that it may set there if the container does not."""
+"""The variables that KubeRay may set there if the container does not."""
 
 
 def read_cluster(document: ManifestNode) -> None:
@@ -157,7 +157,7 @@ def _read_job_spec(document: ManifestNode, spec: ManifestNode, owner: ManifestNo
 def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, owner: ManifestNode | None) -> bool:
     """Read the command of a RayJob, which a shell in the head's container runs with the job's own variables.
 
-    The answer is whether it starts vLLM.
+    Returns whether it starts vLLM.
     """
     cluster = spec.get("rayClusterSpec")
     group = next(ray_groups(cluster, owner))
@@ -203,7 +203,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
 def _read_first(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> EngineDraft:
     """Read the container in which the operator starts Ray, with the variables that it sets there.
 
-    The command that the container finds in a variable has the options of `ray start`, if they matter.
+    The variable with KubeRay's command has the options of `ray start`, if they matter.
     """
     draft = read_container(container, pod, added=(*SET, *SET_IF_ABSENT))
     group.set_variables(draft)
@@ -223,7 +223,7 @@ def _submission_doubt(mode: object, text: str) -> str:
 
 
 def _as_submitted(entrypoint: ManifestNode, text: str, spec: ManifestNode) -> str:
-    """The script that the head gets from a submitter, as `ray job submit` quotes the words that a shell makes of it."""
+    """The script that the head gets: `ray job submit` quotes the words into which the submitter's shell splits it."""
     draft = submitter(spec)
     filled = expand(text, draft, entrypoint)
     if filled is None:
@@ -258,8 +258,8 @@ def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: 
 def read_ray_containers(cluster: ManifestNode, owner: ManifestNode | None) -> None:
     """Read the containers of a Ray cluster that start vLLM.
 
-    The operator makes a script of the command of the first container of a pod, unless an annotation or the command
-    itself prevents it. It does not change the others. The cluster has the annotations of its ``owner``.
+    The operator turns the command of a pod's first container into a script, unless an annotation or the command itself
+    prevents it. It does not change the other containers. The cluster has the annotations of its ``owner``.
     """
     is_kept_everywhere = keeps_command(owner)
     with unread_fields((CLUSTER, cluster)):
@@ -294,8 +294,8 @@ def _read_group(group: RayGroup, *, is_kept: bool) -> None:
 def _read_ray_container(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> None:
     """Read the container in which the operator starts Ray, after the container's own command if it has one.
 
-    The command and its arguments, joined with blanks, are then a script. If a shell makes the same words of it, the
-    words count as they are written. An engine that only starts as it is written counts too, with a doubt.
+    The command and its arguments, joined with blanks, are then a script. If a shell splits it into the same words, they
+    count as they are written. An engine that starts only as it is written counts too, with a doubt.
     """
     draft = _read_first(container, pod, group)
     script = joined(draft.words)
@@ -310,7 +310,7 @@ def _read_ray_container(container: ManifestNode, pod: ManifestNode, group: RayGr
 
 
 def _is_plain(draft: EngineDraft) -> bool:
-    """Whether a shell makes the same words of the joined words, once Kubernetes has expanded them."""
+    """Whether a shell splits the joined words into the same ones, once Kubernetes has expanded them."""
     if startup_doubt("bash", shell_options("bash", ("--",), 0), draft.env):
         return False
     try:
@@ -321,7 +321,7 @@ def _is_plain(draft: EngineDraft) -> bool:
 
 
 def _join(draft: EngineDraft, script: str) -> None:
-    """Replace the words by those of the script, unless only the words as they are written start a server.
+    """Replace the words with those of the script, unless only the words as they are written start a server.
 
     Words with a template are kept too if they start one: only the rendered command is a script that can be read.
     """

@@ -62,7 +62,7 @@ class RayContainers(Struct, frozen=True):
     folder: str = ""
     count: int = 0
     starts: list[RayStart] = []
-    """What the commands mean that start Ray in those of the containers that have one."""
+    """What the commands that start Ray do, in the containers where that is not only KubeRay's own command."""
     beside: list[CommandBeside] = []
     secrets: frozenset[str] = frozenset()
 

@@ -1,8 +1,8 @@
 """Ray's runtime environment of an engine: its variables, its image, and the vLLM installed in it.
 
 Read at Ray's main branch, 2026. The command of a job has one. For Ray Serve, Ray merges three environments field by
-field; a later one replaces the whole field: that of the application, of ``deployment_config.ray_actor_options``, and of
-the LLM config. An entry of the application's ``deployments`` for the engine replaces the last two. The application's
+field, and a later one replaces the whole field: the application's, that of ``deployment_config.ray_actor_options``, and
+the LLM config's. An entry of the application's ``deployments`` for the engine replaces the last two. The application's
 variables are merged with those of the others, which take precedence. A field may make another vLLM run unless it is
 known not to affect packages.
 """
@@ -42,7 +42,7 @@ class RuntimeEnvironment(Struct, frozen=True):
 
     A variable with an unknown value is None. ``image`` is None if the engine runs in the cluster's containers.
     ``installed`` has the installations that may replace the image's vLLM, uncertain ones last.
-    ``doubts`` has the reasons why what it installs may change vLLM's decision.
+    ``doubts`` says why its packages may change vLLM's decision.
     """
 
     variables: dict[str, str | None]

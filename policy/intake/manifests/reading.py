@@ -30,7 +30,7 @@ MAX_CONTAINERS: Final = 1024
 MAX_DOCUMENTS: Final = 10_000
 MAX_COPIED: Final = 1_000_000
 MAX_REFUSED: Final = 8 * MAX_COPIED
-"""The characters that objects which exceed a limit may copy in all before what they copied counts for the manifest."""
+"""The most characters that objects over a limit may copy in all; beyond it, their copies count for the manifest."""
 PER_ENTRY: Final = 64
 LLM_CONFIG_NAMESPACE: Final = "kserve"
 """The namespace in which KServe keeps configurations for the services of all namespaces."""
@@ -71,7 +71,7 @@ class ServingRuntime(Struct, frozen=True):
     doubt: str = ""
 
     def is_like(self, other: ServingRuntime) -> bool:
-        """Whether another runtime is the same but for its place in the manifest."""
+        """Whether another runtime is the same except for its place in the manifest."""
         formats = self.spec.value.get("supportedModelFormats"), other.spec.value.get("supportedModelFormats")
         return formats[0] == formats[1] and (
             (self.container.value, self.workers.value, self.server, self.is_disabled, self.doubt)
@@ -80,7 +80,7 @@ class ServingRuntime(Struct, frozen=True):
 
 
 class LLMConfig(Struct, frozen=True):
-    """The spec of a LLMInferenceServiceConfig; ``is_certain``: whether no other one of the manifest can be meant."""
+    """The spec of an LLMInferenceServiceConfig; ``is_certain``: whether no other one of the manifest can be meant."""
 
     spec: ManifestNode
     is_certain: bool = True
@@ -97,9 +97,9 @@ class ManifestReader:
         self.is_under_review = is_under_review
         """Whether an object may be changed after it was read, without another review of what it starts."""
         self.exceeded: list[RequestFault] = []
-        """The limits that the manifest as a whole exceeds, or the current one of several objects."""
+        """The limits that the manifest as a whole, or the current one of several objects, exceeds."""
         self.unread: dict[str, list[RequestFault]] = {}
-        """The faults of objects that were refused before they are read, by their pointers."""
+        """The faults of objects that were refused before they were read, by their pointers."""
         self.containers: list[Container] = []
         self.read_paths: set[str] = set()
         """The paths of the containers and other values that were read as an engine's, under review."""
@@ -142,7 +142,7 @@ class ManifestReader:
 
     @contextmanager
     def separate(self, *, are_reported: bool = True) -> Iterator[list[RequestFault]]:
-        """Collect the faults of one object or container by themselves; if there are any, it adds no engines.
+        """Collect the faults of one object or container apart from the others'; with any fault it adds no engines.
 
         Those that are not reported do not count towards the maximum of a manifest.
         """
@@ -160,7 +160,7 @@ class ManifestReader:
 
     @contextmanager
     def bounded(self) -> Iterator[list[RequestFault]]:
-        """Collect the limits that one of several objects exceeds; if there are any, it adds no engines.
+        """Collect the limits that one of several objects exceeds; if it exceeds any, it adds no engines.
 
         What such an object copied does not count for the others, up to ``MAX_REFUSED`` characters in all.
         """
@@ -190,7 +190,7 @@ class ManifestReader:
                 raise TooManyFaults(self.faults)
 
     def add_again(self, faults: list[RequestFault]) -> None:
-        """Add faults that were collected by themselves to those of the current object.
+        """Add faults that were collected apart to those of the current object.
 
         Raises:
             TooManyFaults: its last fault is added.
@@ -227,11 +227,11 @@ class ManifestReader:
 
     @property
     def has_llm_configs(self) -> bool:
-        """Whether the manifest has a LLMInferenceServiceConfig."""
+        """Whether the manifest has an LLMInferenceServiceConfig."""
         return bool(self._llm_configs)
 
     def add_llm_config(self, namespace: str | None, name: str, spec: ManifestNode) -> None:
-        """Add the spec of a LLMInferenceServiceConfig; the last one of a name and namespace counts."""
+        """Add the spec of an LLMInferenceServiceConfig; the last one of a name and namespace counts."""
         same_name = self._llm_configs.setdefault(name, {})
         before = same_name.get(namespace)
         is_certain = before is None or (before.is_certain and before.spec.value == spec.value)
@@ -329,7 +329,7 @@ class ManifestReader:
         self.fault_once(node, f"more than {MAX_CONTAINERS} vLLM containers; give fewer at a time")
 
     def add_hook(self, hook: Callable[[str], Container], node: ManifestNode) -> None:
-        """Add a hook that starts vLLM, from its path; once, though several objects may have its container."""
+        """Add the item that ``hook`` makes from the node's path, only once even if several objects have the node."""
         if len(self.containers) >= MAX_CONTAINERS:
             self.add_excess(node)
         elif (pointer := node.pointer) not in self._hooks:
@@ -356,8 +356,9 @@ def _size(value: object) -> int:
 class ManifestNode:
     """A value in the manifest: at ``key`` of ``parent``, or the root, with its path and JSON pointer.
 
-    ``within``: whether the value was parsed from a string in the manifest, so that all its nodes have the string's
-    pointer. Paths and pointers are built on demand, because they repeat the keys above, which can be long.
+    ``within``: whether the value does not stand in the manifest as it is, but was merged or parsed from a string, so
+    that all its nodes have one pointer. Paths and pointers are built on demand, because they repeat the keys above,
+    which can be long.
     """
 
     __slots__ = ("key", "parent", "reader", "root", "value", "within")
@@ -406,7 +407,7 @@ class ManifestNode:
         return nodes[::-1]
 
     def note_read(self) -> None:
-        """Note that this container, or what a controller makes one of, was read; paths are only needed in a review."""
+        """Note under review, which needs its path, that this container was read, or what a controller makes one of."""
         if self.reader.is_under_review:
             self.reader.read_paths.add(self.path)
 
@@ -532,7 +533,7 @@ class ManifestNode:
 
 
 def read_separately(node: ManifestNode, read: Callable[[ManifestNode], None]) -> list[RequestFault]:
-    """Read one of several objects; the faults and the exceeded limits with which it adds no engines."""
+    """Read one of several objects; returns its faults and the limits that it exceeds: with any, it adds no engines."""
     with node.reader.bounded() as exceeded, node.reader.separate() as faults:
         read(node)
     return [*faults, *exceeded]

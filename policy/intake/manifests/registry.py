@@ -84,7 +84,7 @@ CLUSTER_WIDE: Final = frozenset(
 REFERENCED: Final = CLUSTER_WIDE | {
     *((ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime"), helm_objects.CHART, helm_objects.CHART_CONFIG)
 }
-"""The kinds of llmaz, OME and K3s to which others refer by name, and those of them without a namespace."""
+"""The kinds of llmaz, OME and K3s to which others refer by name; those of ``CLUSTER_WIDE`` have no namespace."""
 COLLECTED: Final = REFERENCED | {CONFIG_MAP, LLM_CONFIG, *RUNTIMES}
 """The kinds to which other objects of a manifest refer; they are read first."""
 
@@ -165,7 +165,7 @@ TABLES: Final[dict[tuple[str, str], FieldTable]] = {
     ("ray.io", "RayJob"): ray_fields.JOB_OBJECT,
     ("ray.io", "RayCronJob"): ray_fields.CRON_JOB_OBJECT,
 }
-"""The fields of the objects of controllers, but for those of the parts that an adapter reads by themselves."""
+"""The fields of the objects of controllers, except those of the parts whose tables an adapter has."""
 SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] = (
     (
         "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`)",
@@ -250,8 +250,9 @@ def read_manifest(
 
     ``document`` is an object, a list of objects, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
     JSON pointer in the request. A known object without vLLM has no engines. In a list, an object that cannot be read is
-    an engine with its faults, and the others are read. Paths are relative to the document. ``images`` has the images
-    that contain vLLM. Under review, what a pod's labels, annotations and resources give to variables is not known.
+    an item with its faults, and the others are read. Paths are relative to the document. ``images`` has the images
+    that contain vLLM. Under review, the values that variables take from a pod's labels, annotations and resources are
+    not known.
     """
     reader = ManifestReader(faults, images, is_under_review=is_under_review)
     with suppress(TooManyFaults):
@@ -270,7 +271,7 @@ def read_manifest(
 
 
 def _read_separately(documents: list[ManifestNode]) -> None:
-    """Read objects of which one that cannot be read does not affect the others."""
+    """Read several objects; one that cannot be read does not affect the others."""
     unread: dict[int, list[RequestFault]] = {}
     for place, node in enumerate(documents):
         refused = node.reader.unread.get(node.pointer, []) if node.reader.unread else []
@@ -313,7 +314,7 @@ def _is_list(value: dict[str, object]) -> bool:
 
 
 def _listed(node: ManifestNode) -> ManifestNode:
-    """The items of a list; those of a `PodList` and the like have its kind where they state none, as in API answers."""
+    """The items of a list; in a `PodList` and the like, items that state no kind get its kind, as in API answers."""
     items, kind = node.get("items"), node.value["kind"].removesuffix("List")
     if not kind:
         return items

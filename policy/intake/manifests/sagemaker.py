@@ -1,9 +1,9 @@
-"""The arguments that the entry point of AWS's image for SageMaker makes of the container's variables.
+"""The arguments that the entry point of AWS's image for SageMaker makes from the container's variables.
 
 Read from `sagemaker_entrypoint.sh` and the documentation of aws/deep-learning-containers: `SM_VLLM_MAX_MODEL_LEN=4096`
-becomes `--max-model-len 4096`, `true` a flag without a value, and `false` none. It starts vLLM's module for servers on
-port 8080, and passes on no argument of the container. It takes each line of the output of `env` that begins with the
-prefix for a variable, so that a line break in any value may add another one.
+becomes `--max-model-len 4096`, `true` a flag without a value, and `false` no flag. The entry point starts vLLM's module
+for servers on port 8080, and passes on no argument of the container. It takes each line of the output of `env` that
+begins with the prefix as a variable, so that a line break in any value may add another one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def names_model(env: Mapping[str, str | None]) -> bool:
 
 
 def doubt_about_variables(env: Mapping[str, str | None]) -> str:
-    """Why the entry point may make other arguments of the variables; empty if it certainly does not."""
+    """Why the entry point may make other arguments from the variables; empty if it certainly does not."""
     flags: set[str] = set()
     for name, value in env.items():
         if value is None:

@@ -1,6 +1,6 @@
-"""What the first lines of a script say of its start: its shebang, and the directives of a batch system.
+"""What the first lines of a script say about its start: its shebang, and the directives of a batch system.
 
-The kernel starts the program of the shebang with one argument, which is all that follows, and the script. Slurm, PBS
+The kernel starts the program of the shebang with the rest of the line as one argument, and with the script. Slurm, PBS
 and LSF read options from comments such as `#SBATCH --export=NAME=VALUE`. Not here: the script itself.
 """
 
@@ -26,7 +26,7 @@ ENV: Final = "env"
 LIKE_BASH: Final = frozenset({BASH, "sh", "dash", "ash"})
 """The shells whose scripts are read as those of bash."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
-"""The same with a doubt, which the reader of their command adds."""
+"""The shells that are read in the same way with a doubt, which the reader of their command adds."""
 DIRECTIVE: Final = re.compile(r"(#SBATCH|#PBS|#BSUB|#PJM|#\$)[ \t]++(-[^\r\n]*+)")
 """Matches a line with options of a batch system."""
 COMMENTS: Final = re.compile(r"[ \t]*+(?:#[^\n]*+)?(?:\n|\Z)")
@@ -44,9 +44,8 @@ UNREADABLE: Final = "the script's first line cannot be read, and it may set any 
 class ScriptHeader(NamedTuple):
     """How a script is started: the ``words`` of a command up to its text, after `-c`, and the variables that they set.
 
-    The last words are the ``options`` of the shell.
-    ``notes`` name what is assumed, ``doubts`` why it may be started otherwise. ``has_hidden_variables``: whether it may
-    get variables whose names are not known.
+    The last words are the ``options`` of the shell. ``notes`` say what is assumed, ``doubts`` why the script may be
+    started in another way. ``has_hidden_variables``: whether it may get variables whose names are not known.
     """
 
     words: list[str]
@@ -58,7 +57,7 @@ class ScriptHeader(NamedTuple):
 
 
 def header_of(text: str) -> ScriptHeader:
-    """What the first lines of a script say; without them bash starts it."""
+    """What the first lines of a script say; without a shebang, bash starts it."""
     if len(text) > MAX_TEXT:  # which is reported where it is read
         return ScriptHeader([BASH, "-c"], [], {}, [], [], has_hidden_variables=False)
     exported: dict[str, str | None] = {}

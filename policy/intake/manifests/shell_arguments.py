@@ -1,4 +1,4 @@
-"""Arguments that a controller makes one text for a shell, which splits and expands it: the words that vLLM gets."""
+"""The words that vLLM gets from arguments that a controller joins into one text, which a shell splits and expands."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def add_shell_arguments(
 ) -> None:
     """Append the words of texts that a shell joins with blanks, splits and expands with the variables of ``env``.
 
-    Each text is read by itself. It is a doubt if a shell refuses one, ends the command in it, gives it the
-    arguments of the script, or makes other words of the joined texts.
+    Each text is read alone. There is a doubt if a shell refuses a text, ends the command in it, gives it the arguments
+    of the script, or splits the joined texts into other words.
     """
     env = draft.env if env is None else env
     budget = expansion.ExpansionBudget()
@@ -79,7 +79,7 @@ def _check_joined(
     env: Mapping[str, str | None],
     budget: expansion.ExpansionBudget,
 ) -> None:
-    """Add a doubt if a shell makes other words of the joined texts than of each of them."""
+    """Add a doubt if a shell splits the joined texts into other words than it does each of them."""
     if not any(map(CHANGED_BY_NEIGHBOURS.search, texts[:-1])) or draft.doubts:
         return
     try:

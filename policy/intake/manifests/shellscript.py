@@ -1,8 +1,8 @@
 """A shell script as a manifest: `{"script": TEXT}`, which the command line makes of a file that ends in `.sh`.
 
 The whole script is read as bash does, with arguments and variables that are not known. Each command that starts a
-container, such as `docker run`, and whose image starts vLLM is an engine too, with the options of that command, also
-within a substitution: `ID=$(docker run …)`.
+container of an image that starts vLLM, such as `docker run`, is an engine too, with the command's options. It may stand
+in a substitution: `ID=$(docker run …)`.
 """
 
 from __future__ import annotations

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PREFIXES: Final = ("VLLM_", "SM_VLLM_")
-"""The prefixes of vLLM's variables, and of those of which an image for SageMaker makes arguments."""
+"""The prefixes of vLLM's variables, and of those that an image for SageMaker turns into arguments."""
 ADDRESS: Final = "://"
-"""Part of an address. A client of vLLM has one in its arguments and variables: `VLLM_URL=http://vllm:8000`."""
+"""Part of an address, which a client of vLLM has in its arguments and variables: `VLLM_URL=http://vllm:8000`."""
 NAME: Final = re.compile(r"(?<![\w.-])vllm(?![\w:-])")
-"""Matches vLLM's name, but not in that of a metric, which a scheduler reads: `vllm:num_requests_waiting`."""
+"""Matches vLLM's name, but not in the names of metrics that a scheduler reads: `vllm:num_requests_waiting`."""
 MODEL: Final = "--model"
 MODEL_NAME: Final = re.compile(r"/[^\s:]{1,1024}|[A-Za-z0-9][\w.-]{0,200}/[\w.-]{1,200}", re.ASCII)
 """Matches a model as an argument: a path, or a name on the hub."""
 USUAL_FLAGS: Final = ("--served", "--max", "--tensor", "--gpu")
-"""The beginnings of flags of which one is in nearly every command of vLLM; the webhooks select objects by them."""
+"""The beginnings of flags, one of which is in nearly every command of vLLM; the webhooks select objects by them."""
 MIN_SIGNS: Final = 2
-"""How many different flags of vLLM's own arguments must have to be those of its server."""
+"""How many different flags that only vLLM has must be among arguments for them to be those of its server."""
 GENERAL_FLAGS: Final = frozenset(
     {
         *("--api-key", "--block-size", "--config", "--convert", "--download-dir", "--dtype", "--grpc", "--grpc-port"),

@@ -2,9 +2,9 @@
 
 Parses ``run`` as a bash script with the variables of ``envs``, and takes vLLM's version from the last certain
 ``pip install vllm==`` in ``setup``, which is also a bash script. If the last installation there is uncertain, another
-vLLM may run. What else ``setup`` may change makes the start uncertain; SkyPilot runs ``run`` by ``bash -i``, after
-``source ~/.bashrc``. Of the variables that SkyPilot sets on each node, the number of GPUs is that of `resources`; the
-others are unknown.
+vLLM may run. Any other change that ``setup`` may make is a doubt; SkyPilot runs ``run`` by ``bash -i``, after
+``source ~/.bashrc``. Of the variables that SkyPilot sets on each node, the number of nodes and that of GPUs
+(`resources`) are known.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RUN_OPTIONS: Final = ("docker", "run_options")
 REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)\}?")
 """Matches a variable in a path."""
 CHOICES: Final = ("any_of", "ordered")
-"""The fields with several resources, of which SkyPilot chooses one."""
+"""The fields with alternative resources, of which SkyPilot chooses one."""
 MAX_ACCELERATORS: Final = 10_000
 GPUS: Final = "SKYPILOT_NUM_GPUS_PER_NODE"
 NODE_VARIABLES: Final = ("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
@@ -110,7 +110,7 @@ def _filled(path: str, env: Mapping[str, str | None], budget: ExpansionBudget) -
 
 
 def _in_working_folder(path: str) -> str:
-    """The path of a mount, which is in the working folder if it is relative."""
+    """The path of a mount; a relative one is in the working folder."""
     if path.startswith(("/", "~", "$")):
         return path
     joined = normpath(join(WORKING_FOLDER, path))
@@ -118,7 +118,7 @@ def _in_working_folder(path: str) -> str:
 
 
 def _add_run_options(document: ManifestNode, draft: EngineDraft) -> None:
-    """Add what options of `docker run` give to the container of the task, below its own variables.
+    """Add what options of `docker run` set in the container of the task; the task's own variables take precedence.
 
     SkyPilot exports the variables of the container in the shell of `run`.
     """
@@ -147,7 +147,7 @@ def _add_run_options(document: ManifestNode, draft: EngineDraft) -> None:
 
 
 def _resources(resources: ManifestNode) -> Iterator[tuple[FieldTable, ManifestNode]]:
-    """The resources of a task, and those among which SkyPilot chooses, by their places."""
+    """The resources of a task and the alternatives among which SkyPilot chooses, each with the table of its fields."""
     yield SKYPILOT_RESOURCES, resources
     for field in CHOICES:
         choices = resources.get(field) if isinstance(resources.value, dict) else resources.with_value(None)

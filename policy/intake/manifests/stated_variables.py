@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class StatedVariables(dict[str, str | None]):
     """The variables by their names; None if a value is not known.
 
-    ``secrets`` has every value that a variable with a secret's name had, also if it was replaced or removed since: a
+    ``secrets`` has every value that a variable with a secret's name had, even if it was replaced or removed since: a
     command may have used it, and messages repeat what commands use.
     """
 
@@ -29,7 +29,7 @@ class StatedVariables(dict[str, str | None]):
         super().__setitem__(name, value)
 
     def update(self, variables: Mapping[str, str | None]) -> None:  # type: ignore[override]  # the one form that is used
-        """Set several variables; those of another engine with the secrets that they had."""
+        """Set several variables; with those of another engine, add the secrets that they had."""
         if type(variables) is StatedVariables:
             self.secrets |= variables.secrets
         elif variables:

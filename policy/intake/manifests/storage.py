@@ -21,7 +21,7 @@ def hub_name(uri: str) -> str | None:
 
 
 def mount(draft: EngineDraft, uri: str, path: str) -> None:
-    """Record the model that is mounted at a path, with its name on the Hub, or else the path itself."""
+    """Record the model that is mounted at a path by its name on the Hub, or else by the path."""
     name = hub_name(uri)
     draft.models[path] = name or path
     draft.mounts.add(path)

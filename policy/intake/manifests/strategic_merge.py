@@ -1,8 +1,8 @@
 """Merge two specs as KServe merges configurations: a strategic merge patch of what the upper one sets.
 
 Objects are merged by field, lists of core/v1 by their keys. A zero value in Go, such as an empty text, sets nothing.
-An item that both lists have keeps its place in the lower one, and a new one stands before those of the lower one that
-are not yet placed.
+An item that both lists have keeps its place in the lower list. A new item stands before the items of the lower list
+that are not yet placed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def merged(below: Any, above: Any) -> Any:
 
 
 def merged_list(below: list[Any], above: list[Any], key: str) -> list[Any]:
-    """The items of both lists, those with the same key merged, in the order of a strategic merge patch.
+    """The items of both lists, merged if they have the same key, in the order of a strategic merge patch.
 
     An item without a key is kept as it is.
     """

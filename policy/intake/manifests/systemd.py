@@ -1,11 +1,11 @@
 """A systemd service as a manifest: `{"unit": TEXT}`, which the command line makes of a file that ends in `.service`.
 
 Podman's units (`NAME.container`, podman-systemd.unit(5), read at 5.6) are read as the `podman run` that they stand for.
-Not here: how lines and words are split (`unit_file`), and what systemd refuses of a command (`unit_commands`).
+Not here: how lines and words are split (`unit_file`), and which commands systemd refuses (`unit_commands`).
 
-``environment_files`` beside it has the texts of files that `EnvironmentFile=` names, by their paths or names. The
-command of `ExecStart=` is split as systemd.service(5) says (read at version 257): without a shell, with `$NAME` split
-into words, `${NAME}` within one, and specifiers such as `%i`, of which only `%%` is known.
+``environment_files`` beside ``unit`` has the texts of files that `EnvironmentFile=` names, by their paths or names. The
+command of `ExecStart=` is split as systemd.service(5) says (read at version 257), without a shell. The value of `$NAME`
+is split into words, and that of `${NAME}` is not. Of the specifiers, such as `%i`, only `%%` is known.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TEXTS: Final = {
     "HealthCmd": "--health-cmd",
     "HealthStartupCmd": "--health-startup-cmd",
 }
-"""The settings of a container of which the last one counts, with the options of `podman run` that they stand for."""
+"""The settings of a container whose last value counts, with the options of `podman run` that they stand for."""
 LISTS: Final = {
     "Tmpfs": "--tmpfs",
     "AddDevice": "--device",
@@ -76,9 +76,9 @@ LISTS: Final = {
     "Mount": "--mount",
     "PodmanArgs": "",
 }
-"""Those that are lists, which an empty value clears, with their options, in the order in which Podman writes them."""
+"""The settings of a container that are lists, with their options, in Podman's order; an empty value clears a list."""
 WHOLE: Final = frozenset({"Tmpfs", "Volume"})
-"""Those of ``LISTS`` whose values are not split into words."""
+"""The settings of ``LISTS`` whose values are not split into words."""
 BOTH: Final = "`Image` and `Rootfs` exclude each other, so that Podman refuses the unit"
 QUOTED: Final = re.compile(r'".*"', re.DOTALL)
 TRUE: Final = frozenset({"1", "on", "true", "yes"})
@@ -152,7 +152,7 @@ def read_unit(document: ManifestNode) -> None:
 
 
 def _runs_container(draft: EngineDraft, words: list[str], run: ContainerRun, problem: str, images: _Images) -> bool:
-    """Add the engine that a container of a command runs, with a problem, if any; whether it starts vLLM."""
+    """Add the engine that a container of a command runs, with a problem, if any; returns whether it starts vLLM."""
     names = passed_names(run)
     passed = passed_variables(words, run.at, draft.env, ExpansionBudget(), is_script=False, names=names)
     if passed is None:
@@ -196,7 +196,7 @@ def _shared(unit: ManifestNode, settings: list[tuple[str, str]], files: dict[str
 def _read_container(
     unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft, problem: str, images: _Images
 ) -> None:
-    """Read the engine of a container of Podman's; ``shared`` has what its service gets."""
+    """Read the engine of a Podman container; ``shared`` has what its service gets."""
     last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
     words = ["run"]
     for key, option in TEXTS.items():
@@ -279,15 +279,15 @@ def _without_specifiers(text: str) -> str | None:
 
 
 def _command_words(draft: EngineDraft, command: UnitCommand) -> list[str]:
-    """The words of a command; the first one has no variables, nor any after `:`."""
+    """The words of a command; variables are not expanded in the first word, and with the prefix `:` in none."""
     literal = len(command.words) if command.is_literal else 1
     return _expanded_words(draft, command.words, literal)
 
 
 def _expanded_words(draft: EngineDraft, words: Sequence[str], literal: int = 0) -> list[str]:
-    """The words that systemd makes of those of a command, of which the first ``literal`` ones have no variables.
+    """The words that systemd makes from a command's; it expands no variables in the first ``literal`` ones.
 
-    It ends beyond the number of words that a command may have, which is reported where they are read.
+    It stops beyond the number of words that a command may have; the fault is added where they are read.
     """
     budget = ExpansionBudget()
     found: list[str] = []
@@ -303,10 +303,10 @@ def _expanded_words(draft: EngineDraft, words: Sequence[str], literal: int = 0) 
 
 
 def _expanded(draft: EngineDraft, word: str, budget: ExpansionBudget, *, is_literal: bool) -> list[str]:
-    """The words that systemd makes of one word.
+    """The words that systemd makes from one word.
 
     Raises:
-        ShellSyntaxError: it is beyond the limits of the command or the request.
+        ShellSyntaxError: they are beyond the limits of the command or the request.
     """
     filled = _without_specifiers(word)
     if filled is None:

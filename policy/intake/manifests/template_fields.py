@@ -1,14 +1,14 @@
 """Whether an object that its controller renders as one Go template may get other fields than it states.
 
 Such a controller writes an object, or a container, as JSON, renders the text, and reads the result, without escaping
-values as JSON does. An action in any text of it, keys included, may close that text and add or replace fields, or leave
-out fields between two actions. Only what certainly stays within its text is harmless (``KNOWN``, ``PASSING``,
+values as JSON does. An action in any of its texts, keys included, may close that text and add or replace fields, or
+leave out fields between two actions. Only what certainly stays within its text is harmless (``KNOWN``, ``PASSING``,
 ``FIXED``, annotations and other fields that the object states); every other action makes the engines of the object
 doubtful.
 
-What is rendered, read in August 2026 (KServe) and May 2026 (OME): of KServe's LLMInferenceService its metadata and its
-spec, merged with the configurations; of KServe's InferenceService with a model the container of the model and the one
-of a transformer, each merged with the runtime's; of OME's InferenceService the runner of each part.
+What is rendered (read in August 2026 for KServe, May 2026 for OME): in KServe's LLMInferenceService the metadata and
+the spec, merged with the configurations; in KServe's InferenceService with a model the container of the model and that
+of a transformer, each merged with the runtime's; in OME's InferenceService the runner of each part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_DIGITS: Final = 18
 ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
-"""Matches a character that JSON escapes, so that a value with it, written as it is, does not stay within its text."""
+"""Matches a character that JSON escapes; a value with one, written unescaped, may not stay within its text."""
 LITERAL: Final = re.compile(r"[\w .,:;/@+=-]*", re.ASCII)
 """Matches a literal, or the text of a comment, that neither JSON nor Go reads in another way."""
 KNOWN: Final = re.compile(
@@ -43,9 +43,9 @@ KServe itself, or one of the fields that are checked without a template (``WRITT
 ANNOTATION: Final = re.compile(r"\.(?:ObjectMeta\.)?Annotations\.([A-Za-z_][A-Za-z0-9_]*)")
 FIELD: Final = re.compile(r"\.Spec((?:\.[A-Za-z_][A-Za-z0-9_]*)+)")
 PASSING: Final = frozenset({"and", "or", "ChildName"})
-"""The functions whose results are made of their arguments."""
+"""The functions whose results are made from their arguments."""
 FIXED: Final = frozenset({"not", "eq", "ne", "shutdownTimeout", "kvTransferConfig"})
-"""The functions whose results are numbers or flags, or of the fields that are checked without a template."""
+"""The functions whose results are numbers or flags, or come from fields that are checked without a template."""
 CONSTANTS: Final = frozenset({"true", "false"})
 WRITTEN: Final = (
     ("model", "name"),
@@ -53,7 +53,7 @@ WRITTEN: Final = (
     ("kvCacheOffloading", "evictionPolicy"),
     ("prefill", "kvCacheOffloading", "evictionPolicy"),
 )
-"""The fields of a LLMInferenceService that templates of KServe's own configurations write as they are."""
+"""The fields of an LLMInferenceService that templates of KServe's own configurations write unescaped."""
 RENDERED: Final = (
     "the controller renders this object as one Go template, and {} has `{{{{ … }}}}` that may add, replace or leave "
     "out other fields of it; write the value itself, or refer to names, numbers and annotations without quotes only"
@@ -67,7 +67,7 @@ _Place: TypeAlias = "tuple[_Place, str | int] | None"
 
 
 class References(Struct, frozen=True):
-    """What the templates of an object may refer to: its metadata and its spec; None for one that is not known."""
+    """What the templates of an object may refer to: its metadata and its spec, each None if it is not known."""
 
     metadata: Any = None
     spec: Any = None
@@ -125,7 +125,7 @@ def _keys(place: _Place) -> list[str | int]:
 
 
 def is_harmless(text: str, references: References) -> bool:
-    """Whether all actions of a text write nothing that leaves it, and all its blocks are closed in it."""
+    """Whether everything that the actions of a text write stays within it, and all its blocks are closed in it."""
     depth, at = 0, text.find(OPEN)
     while at >= 0:
         end = text.find(CLOSE, at)
@@ -156,7 +156,7 @@ def _is_comment(action: str) -> bool:
 
 
 def _written(expression: str, references: References) -> bool | None:
-    """Whether what an expression writes stays within its text; None if it has more than is known to be harmless."""
+    """Whether the value of an expression stays within its text; None if it has parts not known to be harmless."""
     stack: list[list[bool | str]] = [[]]
     at = 0
     while at < len(expression):
@@ -219,7 +219,7 @@ def _is_plain_field(path: str, references: References) -> bool:
 
 
 def _value(value: Any, names: Iterable[str]) -> Any:
-    """The value at names of fields in Go; None if it is not certain which field of the object one is."""
+    """The value at the Go names of nested fields; None if it is not certain which field a name means."""
     for name in names:
         possible = {name, JSON_NAMES.get(name, name[:1].lower() + name[1:])}
         keys = [key for key in possible if key in value] if isinstance(value, dict) else []

@@ -1,7 +1,7 @@
 """The fields of tools' files that are read or change no container.
 
-They may have other fields, of the user's own or of another program. Those count whose names speak of what changes a
-container, so that only such names are here.
+Such a file may have other fields, of the user's own or for another program. Only those count whose names suggest that
+they change a container, so only fields with such names are here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Configurations of a Truss, Baseten's package of a model (read at its main branch, August 2026).
 
 With ``docker_server`` the container of ``base_image`` runs ``start_command``: supervisord starts it without a shell, or
-``sh -c`` with ``no_build``, which also leaves out what is installed. Secrets are files, not variables. Without
-``docker_server`` Truss runs Python code, which is not read.
+with ``no_build`` ``sh -c`` does, and nothing is installed. Secrets are files, not variables. Without ``docker_server``
+Truss runs Python code, which is not read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIELDS: Final = frozenset(
         *("environment_variables", "external_package_dirs", "bundled_packages_dir", "examples_filename"),
     }
 )
-"""Fields of a Truss that is Python code; two of them show one."""
+"""Fields of a Truss of Python code; a document with at least two of them is one."""
 COMMAND: Final = "docker_server.start_command"
 MODELS: Final = "/app/model_cache"
 SET_BY_PLATFORM: Final = ("PORT", "HOSTNAME")
@@ -55,7 +55,7 @@ def is_config(document: ManifestNode) -> bool:
 
 
 def read_config(document: ManifestNode) -> None:
-    """Read the engine that the server starts, if any; one with a problem if Python code may start vLLM."""
+    """Read the engine that the server starts, if any; add an item with a problem if Python code may start vLLM."""
     base = document.get("base_image")
     has_server = document.get("docker_server").value is not None
     draft = EngineDraft(base if base.value is not None else document.get("docker_server") if has_server else document)
@@ -112,9 +112,9 @@ def _add_models(draft: EngineDraft, document: ManifestNode) -> None:
 
 
 def _installed(document: ManifestNode, draft: EngineDraft) -> list[Installation]:
-    """The installations of vLLM in the image that Truss builds: its requirements, then its commands.
+    """Return the installations of vLLM in the image that Truss builds, by its requirements, then its commands.
 
-    What else these may change makes the start uncertain.
+    Add a doubt for all else that these may change.
     """
     words = [word for item in document.get("requirements").items() for word in requirement_words(item.text() or "")]
     if document.get("requirements_file").value is not None:

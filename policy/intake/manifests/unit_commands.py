@@ -1,4 +1,4 @@
-"""The commands of `ExecStart=` and the like, and what systemd refuses of them.
+"""The commands of `ExecStart=` and the like, and why systemd refuses some of them.
 
 Follows `config_parse_exec` of systemd (read at version 257, compared with `systemd-analyze verify` of 252). Not here:
 the variables in their words (`systemd`).
@@ -24,7 +24,7 @@ SEVERAL: Final = "there are several commands, which only a service of `Type=ones
 
 
 class UnitCommand(NamedTuple):
-    """A command: its words, whether `$` stands for itself in them, and why systemd refuses the unit, else empty."""
+    """A command: its words, whether `$` stands for itself in them, and why systemd refuses the unit, empty if not."""
 
     words: list[str]
     is_literal: bool
@@ -32,9 +32,10 @@ class UnitCommand(NamedTuple):
 
 
 def unit_commands(settings: Iterable[str]) -> list[UnitCommand]:
-    """The commands of a setting's values, which `;` parts.
+    """The commands of a setting's values; `;` separates those of one value.
 
-    One without a program is left out, and so is one with a fault after the prefix `-`, as systemd ignores it.
+    A command without a program is left out. So is one that systemd refuses and that has the prefix `-`, as systemd
+    ignores it.
     """
     found: list[UnitCommand] = []
     for setting in settings:
@@ -72,8 +73,8 @@ def _refusal(program: str) -> str:
 def refusal_of(starts: list[UnitCommand], others: Iterable[UnitCommand], types: Iterable[str], containers: int) -> str:
     """Why systemd refuses a unit; empty if it does not.
 
-    ``starts`` are the commands of `ExecStart=`, ``types`` the values of `Type=`, of which systemd ignores those that it
-    does not know, and ``containers`` how many commands Podman adds.
+    ``starts`` are the commands of `ExecStart=`, ``types`` the values of `Type=`, and ``containers`` the number of
+    commands that Podman adds. systemd ignores types that it does not know.
     """
     refusals = [command.refusal for command in (*starts, *others) if command.refusal]
     known = [each for each in types if each in TYPES]

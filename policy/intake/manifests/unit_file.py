@@ -1,9 +1,9 @@
 r"""The settings of a unit's file and the words of their values, as systemd and Podman's Quadlet read them.
 
 Follows `config_parse` and `extract_first_word` of systemd (read at version 257, compared with libsystemd 252) and
-`splitString` of `pkg/systemd/parser` of Podman (read at 5.6). They differ in what a backslash does that begins no
-escape sequence: `ExecStart=` keeps it, `Environment=` ends there, Quadlet leaves out the setting, and in the value of a
-`$NAME` it goes, as there are no escape sequences.
+`splitString` of `pkg/systemd/parser` of Podman (read at 5.6). They differ in how they treat a backslash that begins no
+escape sequence: `ExecStart=` keeps it, `Environment=` ends there, and Quadlet leaves out the setting. In the value of a
+`$NAME`, where there are no escape sequences, the backslash is removed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Setting(NamedTuple):
 
 
 class UnitWords(NamedTuple):
-    """The words of a value, and why they end before it does; ``fault`` is empty if they do not.
+    """The words of a value; ``fault`` says why they end before the value does, and is empty if they do not.
 
     ``unfinished`` is the beginning of the word with the fault.
     """
@@ -59,12 +59,12 @@ class UnitWords(NamedTuple):
 
 
 class Unknown(Enum):
-    """What a backslash does that begins no escape sequence."""
+    """How a backslash that begins no escape sequence is treated."""
 
     IS_KEPT = auto()
     IS_FAULT = auto()
     IS_EVERY = auto()
-    """There are no escape sequences: a backslash stands before a character that stands for itself."""
+    """There are no escape sequences: the backslash is removed, and the character after it stands for itself."""
 
 
 def settings_of(text: str) -> list[Setting]:
@@ -92,7 +92,7 @@ def listed_values(settings: Iterable[tuple[str, str]], name: str) -> list[str]:
 
 
 def _whole_lines(text: str) -> Iterator[str]:
-    """The lines without comments and with those that continue them; an escaped backslash at the end is no such sign.
+    """The lines, joined with those that continue them, without comments; an escaped backslash continues no line.
 
     The first byte order mark at the beginning of a line is dropped.
     """
@@ -129,7 +129,7 @@ def value_words(text: str) -> list[str]:
 
 
 def podman_words(text: str) -> UnitWords:
-    """The words of a setting of Quadlet's: they end at an empty one, and a quote need not be closed."""
+    """The words of a Quadlet setting: they end at an empty one, and a quote need not be closed."""
     found = _words(text, Unknown.IS_FAULT)
     if found.fault == NOT_CLOSED:
         found = UnitWords([*found.words, found.unfinished])

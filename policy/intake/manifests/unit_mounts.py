@@ -1,8 +1,8 @@
 """What a unit mounts over the files of the host, and whether its service has another root.
 
 Reads the settings of systemd.exec(5) (version 257): `BindPaths=`, `BindReadOnlyPaths=`, `TemporaryFileSystem=`,
-`InaccessiblePaths=` and `MountImages=` have paths at which something is mounted. With a root or an extension of its own
-the service has other files than the host's.
+`InaccessiblePaths=` and `MountImages=` have paths at which something is mounted. With its own root or an extension, the
+service has other files than the host's.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def unit_mounts(settings: Sequence[tuple[str, str]]) -> Mounts:
 
 
 def _words(settings: Sequence[tuple[str, str]], name: str) -> Iterator[str]:
-    """The words of a setting, without the prefixes for a path that may not exist, and for one in the service's root."""
+    """The words of a setting, without the prefixes of a path that need not exist (`-`) or is in the root (`+`)."""
     yield from (word.lstrip("-+") for value in listed_values(settings, name) for word in assigned_words(value))
 
 
 def _target(word: str) -> str:
-    """The path at which `SOURCE:TARGET:OPTIONS` mounts something; empty if that is where it is already."""
+    """The path at which `SOURCE:TARGET:OPTIONS` mounts something; empty if it is the source's own path."""
     source, _, rest = word.partition(":")
     target = rest.partition(":")[0]
     return "" if target == source else target
 
 
 def root_doubts(settings: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Why a service may have another vLLM than the host's: a root of its own, or an extension of the host's."""
+    """Why a service may have another vLLM than the host's: its own root, or an extension of the host's."""
     last = dict(settings)
     yield from (OTHER_FILES.format(name) for name in ROOTS if last.get(name, "").lstrip("-+") not in {"", "/"})
     yield from (OTHER_FILES.format(name) for name in EXTENSIONS if listed_values(settings, name))

@@ -1,7 +1,7 @@
 """Containers in objects of kinds that have no adapter: any map with an image, wherever it stands in the object.
 
-They are read as a pod's containers are. What the kind's controller adds to them is not known, which each engine has as
-a note. A container that cannot be read and names vLLM is an engine with a problem.
+They are read as a pod's containers are. Each engine has a note that what the kind's controller adds is not known. A
+container that cannot be read and names vLLM is an engine with a problem.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMAND_FIELDS: Final = ("command", "args", "source")
 def read_containers(node: ManifestNode, kind: str, remedy: str) -> None:
     """Add an engine for each container in the object that starts vLLM, or one with a problem if none can be read.
 
-    ``remedy`` says what to do then.
+    ``remedy`` says in the problem what to do.
     """
     reader = node.reader
     count = len(reader.containers)
@@ -64,7 +64,7 @@ def _read(container: ManifestNode, keys: list[str | int], kind: str) -> None:
 def add_unread_containers(node: ManifestNode) -> None:
     """Add an item with a problem for each container in an object of a known kind that names vLLM and was not read.
 
-    It stands in a field that is not known, which a later release of the kind's controller may have.
+    It stands in an unknown field, which a later release of the kind's controller may read.
     """
     reader = node.reader
     for keys in _containers(node.value):

@@ -1,8 +1,8 @@
-"""Doubts about the fields of an object that are set, and by which a container may get something else than is read.
+"""Doubts about fields that an object sets and that may give a container something other than what is read.
 
-The tables of the fields (``field_tables``) are those of each controller, of the charts and of the tools. An object of a
-controller may be of a newer release: a field that its table does not have may change the image, the command, the
-arguments, the variables or the mounts of a container, or put another model there, and so makes its engines doubtful.
+Each controller, chart and tool has its tables of fields (``field_tables``). An object may be of a newer release of its
+controller: a field that its table does not have may change the image, the command, the arguments, the variables or the
+mounts of a container, or put another model there, and so makes the object's engines doubtful.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Values of a Helm chart: known charts, wherever their values stand, and engines in the values of any other chart.
 
 A chart's templates decide what its values mean. Those of a few published charts are known (``CHARTS``). In values of
-any other chart a map with an image and a whole command line of vLLM, with its model, is decided, with a note. One that
-shows vLLM without such a command line is an engine with a problem: the chart has to be rendered. Nothing else is used.
+any other chart, a map with an image and a whole command line of vLLM, with its model, is an engine with a note. A map
+that shows vLLM without such a command line is an engine with a problem: the chart has to be rendered. Nothing else is
+used.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ UNKNOWN: Final = "these are values of a chart, whose templates decide with which
 NOTE: Final = "these are values of a chart, whose templates may add to this command; `helm template …` shows all of it"
 HIDDEN: Final = "may set variables, as the chart decides"
 MAX_COMMANDS: Final = 1024
-"""How many texts with vLLM's server are read in a file of an unknown kind."""
+"""The most texts with vLLM's server that are read in a file of an unknown kind."""
 CONTINUED: Final = re.compile(
     r"((?<![\\\s])[ \t]*+)\n(?=[ \t]*+--?[A-Za-z])"
     r"|((?<!\S)--[A-Za-z][\w.-]*+[ \t]*+)\n(?=[ \t]*+(?:['\"]|\{[\"'}]))"
     r"|((?<!\S)-[A-Za-z][\w.-]*+[ \t]*+)\n(?=[ \t]*+(?:['\"]\{|\{[\"'}]))",
     re.ASCII,
 )
-"""Matches the end of a line before an option or the value of one, which is no command: its program splits words.
+"""Matches the end of a line before an option or the value of one, which begins no new command.
 
 A value begins with a quote or is a JSON object, and the line before ends in its flag; after a flag with one dash it is
 an object, because the command after `set -e` may be quoted. YAML keeps the ends of lines that are indented more than
@@ -54,7 +55,7 @@ COMMAND: Final = "command"
 WORDS: Final = (COMMAND, "args")
 MOUNTING: Final = ("volumeMounts", "extraVolumeMounts")
 OTHER_ARGUMENTS: Final = re.compile(r"(?i)args|arguments|flags|vllmconfig|engineconfig")
-"""Matches fields beside a command that a chart may make arguments of: `extraArgs`, `vllmConfig`."""
+"""Matches fields beside a command from which a chart may make arguments: `extraArgs`, `vllmConfig`."""
 OTHER_VARIABLES: Final = re.compile(r"(?i)env")
 MODEL_FLAGS: Final = ("--model", "--config")
 CHARTS: Final[tuple[tuple[Callable[[str, dict[str, Any]], bool], Reading], ...]] = (
@@ -65,7 +66,7 @@ CHARTS: Final[tuple[tuple[Callable[[str, dict[str, Any]], bool], Reading], ...]]
 
 
 def has_engines(document: object, table: ImageTable, *, commands: bool = True) -> bool:
-    """Whether a document has values that show vLLM, also ones that are switched off; ``commands``: in any text."""
+    """Whether a document has values that show vLLM, switched off or not; ``commands``: whether commands count too."""
     return any(commands or read is not _read_command for _, read in _engines(document, table, switched_off=True))
 
 
@@ -85,7 +86,7 @@ def read_values(document: ManifestNode) -> None:
 
 
 def _engines(document: object, table: ImageTable, *, switched_off: bool = False) -> Iterator[tuple[list[Any], Reading]]:
-    """The keys of each map that shows an engine, and what reads it; each value is visited once."""
+    """The keys of each value that shows an engine, with the function that reads it; each value is visited once."""
     pending: list[tuple[object, _Keys]] = [(document, None)]
     while pending:
         value, keys = pending.pop()
@@ -118,7 +119,7 @@ def _is_off(values: dict[str, Any]) -> bool:
 
 
 def _reading_of(key: str, values: dict[str, Any], table: ImageTable) -> Reading | None:
-    """What reads a map of values: that of a known chart, of a container, or of an image; None if it is neither."""
+    """The function that reads a map of values: a known chart's, a container or an image; None for anything else."""
     for fits, read in CHARTS:
         if fits(key, values):
             return read
@@ -169,7 +170,7 @@ def _read_container(values: ManifestNode, _: ManifestNode) -> None:
 
 
 def _read_command(value: ManifestNode, _: ManifestNode) -> None:
-    """Read a command that stands in a file of an unknown kind; a text that only speaks of vLLM is no engine."""
+    """Read a command in a file of an unknown kind; a text that only mentions vLLM is no engine."""
     draft = EngineDraft(value)
     if isinstance(value.value, list):
         draft.add_list(value, str(value.key))

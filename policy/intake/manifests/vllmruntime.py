@@ -76,12 +76,12 @@ def read_vllm_runtime(document: ManifestNode) -> None:
 
 
 def _mounts(node: ManifestNode, *, has_storage: bool) -> Mounts:
-    """The mount of the claim, if there is storage, at the ``mountPath`` of a node or where the operator does."""
+    """The mount of the claim, if there is storage: at the ``mountPath`` of a node, or the operator's default."""
     return Mounts([node.get("mountPath").text() or STORAGE] if has_storage else [])
 
 
 def _read_sidecar(sidecar: ManifestNode, *, has_storage: bool) -> None:
-    """Read the container beside the engine, which has an image of two parts, if it starts vLLM."""
+    """Read the container beside the engine, if it starts vLLM; its image has two parts."""
     if not sidecar.is_object() or sidecar.get("enabled").value is False:
         return
     draft = EngineDraft(sidecar)

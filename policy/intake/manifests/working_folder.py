@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 MAX_FOLDER: Final = 4096
 MAX_LEFT: Final = 8
-"""The most other folders in which a script may be that are looked at; with more, its folder is not known."""
+"""The most other folders that are tracked in which a script may still be; with more, its folder is not known."""
 EXPANDED: Final = frozenset("$`*?[")
-"""The characters of a folder that a shell may expand, but for `~` at its beginning."""
+"""The characters of a folder that a shell may expand, besides `~` at its beginning."""
 
 
 def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequence[str]) -> str:
-    """The folder after a command changes to others, from the container's ``own`` on; `ANYWHERE` if it is not known.
+    """The folder after a command changes to ``folders`` from the container's ``own``; `ANYWHERE` if it is not known.
 
-    It is relative to the image's if nothing states it, and empty if it may be the home of the image's user. If the
-    command may stay in another folder, in which a mount may have a relative model among the server's ``words``, it is
-    not known either.
+    It is relative to the image's if nothing states it, and empty if it may be the home of the image's user. It is not
+    known either if the command may stay in another folder where a mount may have a relative model among the server's
+    ``words``.
     """
     is_unknown = type(own) is Unknown  # by the shell that starts the container, whose home is not the image's
     folder = ANYWHERE if is_unknown else _changed("", own)
@@ -58,7 +58,7 @@ def start_folder(own: str, image: str) -> str:
 
 
 def _changed(folder: str, path: str) -> str:
-    """The folder after a change from another one."""
+    """The folder after a change from ``folder`` to ``path``; empty for the home, `ANYWHERE` if it is not known."""
     if IN_HOME.fullmatch(path) is not None:
         return ""
     is_unknown = type(path) is Unknown or path == "-" or path[:1] == "~" or not EXPANDED.isdisjoint(path)

@@ -1,7 +1,7 @@
-"""The fields of the workloads of projects related to Kubernetes, which have pod templates.
+"""The fields of workloads with pod templates, of projects related to Kubernetes.
 
-Those of LeaderWorkerSet and DisaggregatedSet are as LWS's definitions at the main branch have them (August 2026), of
-JobSet v1alpha2 and of Argo's Rollout v1alpha1 as their types do (2026).
+The fields of LeaderWorkerSet and DisaggregatedSet are those of LWS's definitions at the main branch (August 2026), the
+fields of JobSet v1alpha2 and Argo's Rollout v1alpha1 those of their types (2026).
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ ROLE: Final[dict[str, str | None]] = dict.fromkeys(
         "ROLE_REPLICA_INDEX",
     ]
 )
-"""The variables that AIBrix sets in the containers of a role, the last one only for some; they replace their own."""
+"""The variables that AIBrix sets in a role's containers in place of their own; it sets the last one only in some."""
 POD_GROUP: Final[dict[str, str | None]] = dict.fromkeys(["PODSET_NAME", "POD_GROUP_INDEX", "POD_GROUP_SIZE"])
-"""The variables that it also sets in those of a group of pods."""
+"""The variables that AIBrix also sets in the containers of a group of pods."""
 
 
 def read_one_pod(document: ManifestNode) -> None:
@@ -46,7 +46,7 @@ def read_pod_template(document: ManifestNode) -> None:
 
 
 def read_job(document: ManifestNode, default: str = "NonIndexed") -> None:
-    """Read a Job; in each pod of an indexed one its controller sets the pod's number."""
+    """Read a Job; in each pod of an indexed Job the controller sets the variable with the pod's number."""
     spec = document.get("spec")
     is_indexed = (spec.get("completionMode").text() or default) == "Indexed"
     read_pod(spec.get("template", "spec"), {INDEX: None} if is_indexed else None)
@@ -97,7 +97,7 @@ def read_role_set(document: ManifestNode) -> None:
 
 
 def _read_roles(role_set: ManifestNode, document: ManifestNode) -> None:
-    """Read a pod template for each role, of which AIBrix makes a PodSet if it has a group of pods."""
+    """Read the pod template of each role; AIBrix makes a PodSet of a role with a group of pods."""
     for role in role_set.get("spec", "roles").items():
         is_group = role.get("podGroupSize").value is not None
         pod = role.get("template", "spec")
