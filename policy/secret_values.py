@@ -31,8 +31,8 @@ MAX_BEGINNING: Final = 12
 """How many characters of a variable's value are searched for: a message may contain only its beginning."""
 DEFAULT: Final = re.compile(r"\$\{\w{1,256}:?[-=+?]")
 """Matches what precedes the default of a variable."""
-QUOTES: Final = dict.fromkeys(map(ord, "'\"\\"))
-"""Removes what quotes other characters."""
+BETWEEN_WORDS: Final = frozenset(" ,;()=`\n")
+"""Separators that messages have between words of their own."""
 SEPARATORS: Final = frozenset(" '\"\\`&;|<>(){}[]*?$,=%")
 """What a shell, systemd or an escape removes or adds, or what ends a word; so do all that are not printable."""
 REMOVED: Final = {**dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
@@ -206,8 +206,8 @@ def _positions(text: str) -> list[int]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a part of a text has no separators except quotes, so that it is one word to a shell."""
-    return text.isprintable() and SEPARATORS.isdisjoint(text.translate(QUOTES))
+    """Whether a part of a message has nothing in it that separates words of the message itself."""
+    return BETWEEN_WORDS.isdisjoint(text)
 
 
 NO_SECRETS: Final = SecretValues()

@@ -23,7 +23,7 @@ from policy.masking import (
     users_of,
 )
 from policy.secret_names import is_secret
-from policy.secret_values import EXPANDED, NO_SECRETS, QUOTES, SecretValues
+from policy.secret_values import NO_SECRETS, SecretValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,6 +45,8 @@ VALUE: Final = re.compile(
 unless that is a variable. The value may be quoted in parts."""
 MAX_FOLLOWING: Final = 768
 """How many characters after a name are searched for its value."""
+QUOTES: Final = dict.fromkeys(map(ord, "'\"\\"))
+"""Removes what quotes other characters."""
 FIELD: Final = re.compile(r"""(?:\A|\n)[\s?"'-]{0,64}+\Z""")
 """Matches what precedes the name of a field in YAML."""
 MAX_INDENT: Final = 64
@@ -53,6 +55,10 @@ OPERATORS: Final = "-=+?"
 """What stands before it, after a colon."""
 OPERAND: Final = re.compile(r"\$\{\w{1,256}:?[-=+]")
 """Matches what precedes a value of a variable in its reference, and no message."""
+REFERENCE: Final = re.compile(r"""["']?\$[A-Z_][A-Z0-9_]*+["']?""")
+"""Matches a reference to a variable without braces; a password may begin with `$`, or have it within."""
+CERTAIN: Final = re.compile(r"\$(?:\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`")
+"""Matches what is replaced in a text for certain: `${A}`, `$(a)`."""
 TEXT: Final = frozenset({str})
 NAME_FIELDS: Final = ("name", "key")
 """The fields that name a variable whose value is beside them."""
@@ -181,7 +187,8 @@ def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> boo
 
 def _stated(value: str) -> Iterator[str]:
     """The beginning of a value that is no variable's."""
-    if len(value if "$" not in value else EXPANDED.sub("", OPERAND.sub("", value))) >= MIN_VALUE:
+    is_reference = "$" in value and REFERENCE.fullmatch(value) is not None
+    if not is_reference and len(CERTAIN.sub("", OPERAND.sub("", value)) if "$" in value else value) >= MIN_VALUE:
         yield value[:MAX_TEXT]
 
 

@@ -1120,13 +1120,16 @@ STATED: Final[dict[str, bool]] = {
             *(f"{flag}={V}" for flag in ("OTLP_TRACES_ENDPOINT", "ADDITIONAL_CONFIG", "MODEL_LOADER_EXTRA_CONFIG")),
             *(f"--OTLP-TRACES-ENDPOINT={V}", f"--Additional_Config {V}", f"otlp_traces_endpoint={V}", f"--Otlp={V}"),
             *(f'token"="{V}', f"a token' , '{V}'", f"x token>{V}", f"x my-token,{V}"),
+            *(f"token=${V}", f"token=ab${V}", f"--api-key ${V}", f"x; --api-key='${V}'; y", f'{{"token": "${V}"}}'),
+            *(f'{{"token": "aB${V}"}}', f'["--token", "${V}"]', f"token=a$${V}"),
         ],
         True,
     ),
     **dict.fromkeys(
         [
             *(f"TOKENS={V}", f"MAX_TOKENS={V}", f"toKen={V}", f"eos_token={V}", f"token;{V}", f"token={V[:5]}"),
-            *(f"https://h/{V}@x", f"https://h/token/{V}", f"x; token {V}; y", f"x; token,{V}; y", f"token=${V}"),
+            *(f"https://h/{V}@x", f"https://h/token/{V}", f"x; token {V}; y", f"x; token,{V}; y"),
+            *(f"token=${V.upper()}", f'{{"token": "${V.upper()}"}}', f"token=ab$(X){V[:3]}", f"token=${{{V}}}ab"),
             f'{{"x": "{V}", "y": "HF_TOKEN", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
             *(f"x; --api-key {V.lower()}; y", f"hf_{V}"),
             *(f"x; API_KEY=$X-{V}; y", f'x; API_KEY="$X-{V}"; y', f"x; API_KEY=''; y {V}", f"x; API_KEY='' {V}; y"),
@@ -1144,7 +1147,8 @@ STATED: Final[dict[str, bool]] = {
 @table(("text", "is_stated"), STATED.items(), ids=str)
 def test_a_text_states_a_secret_as_it_is_documented(text: str, *, is_stated: bool) -> None:
     is_whole = V in text or any(quoted in text for quoted in QUOTED_IN_SCRIPTS)
-    value = V if is_whole else V.lower() if V.lower() in text else V[:6] if V[:6] in text else V[:5]
+    parts = (V.lower(), V.upper(), V[:6], V[:5], V[:3])
+    value = V if is_whole else next(part for part in parts if part in text)
     for values in (SecretValues(secrets_of_text(text)), SecretValues(secrets_of({"env": {"A": text}}))):
         assert (values.hidden(f"no `{value}` here") != f"no `{value}` here") is is_stated
 
@@ -1192,6 +1196,9 @@ def test_a_secret_of_a_container_from_elsewhere_in_the_manifest_is_not_shown(
     [
         *((each, True) for each in ("Zq8J+bhpk:JG4r", "aZq8J+bhpk:JG4r", "Zq8J+bhpk:JG4r.x", "Zq'8J'+bhpk:JG4r")),
         *((each, True) for each in ("Zq8J+bhpk:JG", "Zq8J%2bbhpk%3AJG4r", "Zq8J\\u002bbhpk:JG4r")),
+        *((f"Zq8J{mark}+bhpk:JG4r", True) for mark in '"\\&|<>{}[]*?$%\t\u00a0\u200b\u00ad'),
+        *((f"Zq8J{mark}+bhpk:JG4r", True) for mark in ("\\u200b", "%C2%AD")),
+        *((f"Zq8J{mark}+bhpk:JG4r", False) for mark in (*" ,;()=\n", "%20", "\\t")),
         *(
             (each, False)
             for each in ("Zq8J+bhpk", "bhpk:JG4r", "zq8j+bhpk:jg4r", "WnE4SitiaHBrOkpHNHI=", "Zq8J.bhpk:JG4r")
