@@ -17,6 +17,7 @@ from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand,
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, FolderMounts, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
+from policy.intake.manifests.cache_mounts import cache_doubt
 from policy.intake.manifests.hardware import MAX_SIGNS
 from policy.intake.manifests.image_labels import CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
@@ -87,6 +88,8 @@ class EngineDraft:
         self.platform: str | None = None
         """The platform of the image that the controller chooses, if it does not run the stated one."""
         self.hardware: list[HardwareSign] = []
+        self.file_mounts: list[str] = []
+        """The paths at which files are mounted that objects of the cluster state."""
         self.gpus = 0
         """The number of GPUs of the container, 0 if it is not known."""
         """The signs of the hardware that the manifest asks for."""
@@ -407,6 +410,9 @@ class EngineDraft:
         if replaced is not None:
             mount, path = replaced
             self.doubts.append(REPLACED.format(quoted(mount), quoted(self.models[path]), quoted(path)))
+        if self.file_mounts:
+            set_by_command = {} if self.server is None else self.server.env
+            self.doubts += filter(None, [cache_doubt(self.file_mounts, {**self.env, **set_by_command})])
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:

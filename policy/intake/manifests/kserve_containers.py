@@ -51,6 +51,7 @@ def merge_container(
     own.has_hidden_variables = own.has_hidden_variables or draft.has_hidden_variables
     own.image = draft.image or own.image
     own.gpus = draft.gpus or own.gpus
+    own.file_mounts += draft.file_mounts
     own.files.update(draft.files)
     for note in draft.notes:
         own.note(note)

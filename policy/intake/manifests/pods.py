@@ -18,6 +18,7 @@ from policy.intake.command.kubernetes_references import expand_references, refer
 from policy.intake.command.paths import from_slash
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
+from policy.intake.manifests.cache_mounts import file_mounts
 from policy.intake.manifests.downward import downward_value, pod_template, stated_field
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.empty_volumes import claimed_volumes, empty_volumes
@@ -202,6 +203,7 @@ def read_container(
     if pod is not None:
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
+        draft.file_mounts = file_mounts(container, _volumes(pod))
         if (field := _sharing_field(pod)) is not None:
             draft.doubt(SHARES.format(field))
     return draft

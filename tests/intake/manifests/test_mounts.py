@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.manifests.reading import MAX_COPIED
@@ -1476,3 +1477,59 @@ def test_files_of_nomad_may_be_another_vllm(driver: str, path: str, *, is_seen: 
     for files in ({"Templates": [{"DestPath": path}]}, {"Artifacts": [{"RelativeDest": path}]}):
         [found] = read_manifest(task(driver, **files), "", [])
         assert (found.installation is not None) == is_seen
+
+
+HUB = "/root/.cache/huggingface/hub/models--a--b"
+INFOS = "/root/.cache/vllm/modelinfos"
+OF_FILES: dict[str, dict[str, Any]] = {
+    "configMap": {"configMap": {"name": "c"}},
+    "secret": {"secret": {"secretName": "c"}},
+    "downwardAPI": {"downwardAPI": {"items": []}},
+    "projected": {"projected": {"sources": [{"configMap": {"name": "c"}}]}},
+}
+
+
+@table("volume", OF_FILES)
+@table(
+    ("path", "env", "is_doubt"),
+    [
+        (HUB, {}, True),
+        (f"{HUB}/snapshots/x/config.json", {}, True),
+        ("/root/.cache/huggingface/hub", {}, True),
+        ("/root/.cache/huggingface", {}, True),
+        ("/root/.cache", {}, True),
+        ("/home/x/.cache/huggingface/modules/transformers_modules", {}, True),
+        ("//.cache/huggingface/./hub", {}, True),
+        (f"{INFOS}/x.json", {}, True),
+        ("/c", {"VLLM_CACHE_ROOT": "/c"}, True),
+        ("/c/modelinfos/x.json", {"VLLM_CACHE_ROOT": "/c/"}, True),
+        ("/c/huggingface/hub", {"XDG_CACHE_HOME": "/c"}, True),
+        ("/c/vllm/modelinfos", {"XDG_CACHE_HOME": "/c"}, True),
+        ("/c/hub", {"HF_HOME": "/c"}, True),
+        ("/c", {"HF_HUB_CACHE": "/c/hub"}, True),
+        ("/c/x", {"HUGGINGFACE_HUB_CACHE": "/c"}, True),
+        ("/c", {"HF_HUB_CACHE": "/cc"}, False),
+        ("/c/token", {"HF_HOME": "/c"}, False),
+        ("/c/torch_compile_cache", {"VLLM_CACHE_ROOT": "/c"}, False),
+        ("/root/.cache/huggingface/token", {}, False),
+        ("/root/.config/vllm", {}, False),
+        ("/templates", {"HF_HOME": "/models"}, False),
+    ],
+)
+def test_files_that_are_mounted_into_a_cache_are_a_doubt(
+    volume: str, path: str, env: dict[str, str], *, is_doubt: bool
+) -> None:
+    document = pod(path, command=SERVE, env=[{"name": name, "value": value} for name, value in env.items()])
+    document["spec"]["volumes"] = [{"name": "v", **OF_FILES[volume]}]
+    faults: list[RequestFault] = []
+    (container,) = read_manifest(document, "", faults)
+    assert ([why for why in container.doubts if "cache" in why] != [], faults) == (is_doubt, [])
+
+
+def test_a_cache_that_a_script_names_may_have_files_of_the_manifest() -> None:
+    document = pod("/c", command=["sh", "-c", "export HF_HUB_CACHE=/c; exec vllm serve dense"])
+    (container,) = read_manifest(document, "", [])
+    assert not [why for why in container.doubts if "cache" in why]
+    document["spec"]["volumes"] = [{"name": "v", **OF_FILES["configMap"]}]
+    (container,) = read_manifest(document, "", [])
+    assert [why for why in container.doubts if "cache" in why]
