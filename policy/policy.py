@@ -38,7 +38,7 @@ from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import find_assumptions, transformers_to_try
-from policy.intake.command.expansion import EXHAUSTED, current_expansion
+from policy.intake.command.expansion import EXHAUSTED_MESSAGE, current_expansion
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
 from policy.intake.intake import derive_facts
@@ -305,7 +305,7 @@ class Policy:
         except RequestInvalid as error:
             expansion = current_expansion()
             if expansion is not None and expansion.is_exhausted:  # so the outcome is unknown
-                raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED)]) from error
+                raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED_MESSAGE)]) from error
             return None
 
     def _without_variable(self, result: RequestEvaluation) -> WithoutVariable | UnsetType:

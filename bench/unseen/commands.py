@@ -21,7 +21,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 from policy.intake.command.arguments import read_options
-from policy.intake.command.flags import dashed, flags
+from policy.intake.command.flags import flags, with_dashes
 from policy.intake.command.launcher import read_text
 
 HERE: Final = Path(__file__).resolve().parent
@@ -72,7 +72,7 @@ def is_equal(recorded: Row | None, ours: Row | None, release: str) -> bool:
 
 def _named(words: list[str], release: str) -> set[str]:
     spelled = flags(release).takes_underscores
-    return {dashed(word) if spelled and word.startswith("--") else word for word in words} - {"words"}
+    return {with_dashes(word) if spelled and word.startswith("--") else word for word in words} - {"words"}
 
 
 def recorded_by(environment: Path, commands: list[str]) -> list[Row | None]:

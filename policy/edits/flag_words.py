@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.intake.command.flags import Flag, Flags, dashed, in_other_release
+from policy.intake.command.flags import Flag, Flags, in_other_release, with_dashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def spelled(flags: Flags, word: str, option: str) -> tuple[Flag | None, bool] | 
     if flag is not None:
         return (flag, given is not None) if flag.dest == option else None
     key, equals, _ = word.partition("=")
-    name = dashed(key) if flags.takes_underscores else key
+    name = with_dashes(key) if flags.takes_underscores else key
     if short or not name.startswith("--") or name[2:].replace("-", "_") != option:
         return None
     other = in_other_release(name, flags.release)
@@ -36,7 +36,7 @@ def spelled(flags: Flags, word: str, option: str) -> tuple[Flag | None, bool] | 
 
 def spells_member(word: str, option: str, member: str) -> bool:
     """Whether a word is the dotted flag of a member of the option, or of something in it."""
-    name = dashed(word.partition("=")[0])
+    name = with_dashes(word.partition("=")[0])
     start = f"--{option.replace('_', '-')}.{member.replace('_', '-')}" if member else f"--{option.replace('_', '-')}."
     return name == start or (name.startswith(start) if not member else name.startswith(f"{start}."))
 

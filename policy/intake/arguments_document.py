@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.deprecated_flags import deprecations_of
-from policy.intake.command.flags import dashed, flag_history
+from policy.intake.command.flags import flag_history, with_dashes
 from policy.intake.launch.deprecated_values import deprecated_values_of
 from policy.intake.model.tables import releases_with_flags
 from policy.intake.variables import listed_names, spans, variable_history
@@ -59,7 +59,7 @@ def find(name: str) -> list[dict[str, Any]]:
 
     `--max-model-len`, `max-model-len`, `max_model_len` and `--no-enable-prefix-caching` are all legal.
     """
-    keys = {dashed(name)} if name.startswith("--") else {name, f"--{name}"}
+    keys = {with_dashes(name)} if name.startswith("--") else {name, f"--{name}"}
     return [item for item in arguments_document()["items"] if not keys.isdisjoint(_spellings(item))]
 
 

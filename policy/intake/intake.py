@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import structs
 
 from policy.errors import RequestFault, RequestInvalid
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.unknown_flags import without_secrets
 from policy.intake.command.words import PLACEHOLDER
 from policy.intake.command_line import FolderMounts, ParsedOptions
@@ -503,7 +503,7 @@ def _mounted(deployment: Deployment, models: Collection[str]) -> Iterable[str]:
     found: dict[str, None] = {}
     stated = FolderMounts(deployment.folder, deployment.mounts, deployment.file_mount)
     for each in filter(None, (stated, deployment.image_folder)):
-        folder = None if each.folder == ANYWHERE else each.folder
+        folder = None if each.folder == ANY_FOLDER else each.folder
         found |= dict.fromkeys(mounted_models(each.mounts, folder, models))
         found |= dict.fromkeys(mounted_files(each.file_mount, models))
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.sync_api import expect
 
-from policy.intake.command.flags import LEVEL, flags
+from policy.intake.command.flags import LEVEL_OPTION, flags
 from policy.intake.model.tables import releases_with_flags
 
 from .browser import open_page
@@ -149,5 +149,5 @@ def test_the_page_knows_the_short_form_of_every_flag(root: Path) -> None:
         for short, flag in flags(release).exact.items()
         if re.fullmatch(r"-\w+", short)
     }
-    spelled["--compilation-config"].append(LEVEL)
-    assert known == {**spelled, "--optimization-level": [LEVEL]}
+    spelled["--compilation-config"].append(LEVEL_OPTION)
+    assert known == {**spelled, "--optimization-level": [LEVEL_OPTION]}

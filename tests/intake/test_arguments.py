@@ -17,7 +17,7 @@ from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
 from policy.intake.command.parse_result import MAX_WARNINGS
-from policy.intake.command.relevant_options import KEPT, RELEVANT
+from policy.intake.command.relevant_options import KEPT_OPTIONS, RELEVANT_OPTIONS
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag
@@ -948,7 +948,7 @@ def test_every_release_has_the_most_important_flags(release: str) -> None:
 
 
 def test_every_important_option_is_a_flag_of_some_release() -> None:
-    assert {name for release in releases() for name in flags(release).by_name} >= RELEVANT
+    assert {name for release in releases() for name in flags(release).by_name} >= RELEVANT_OPTIONS
 
 
 # properties
@@ -1019,7 +1019,9 @@ def test_abbreviations_values_and_positions_are_read_as_python_reads_them(words:
     if not refused and expected is not None:
         model = expected.pop("model_tag")
         given_options = {
-            name: value for name, value in expected.items() if value is not None and name in RELEVANT | KEPT
+            name: value
+            for name, value in expected.items()
+            if value is not None and name in RELEVANT_OPTIONS | KEPT_OPTIONS
         }
         assert options.values == given_options | ({} if model is None else {"model": model})
 
@@ -1037,7 +1039,7 @@ WORD = st.sampled_from(
 )
 def test_any_words_give_options_or_faults(words: list[str], release: str, serve: bool, text: str) -> None:  # noqa: FBT001 hypothesis gives it by position
     options, faults = read(words, release, {"s.yaml": text}, serve=serve)
-    assert options.values.keys() <= RELEVANT | KEPT
+    assert options.values.keys() <= RELEVANT_OPTIONS | KEPT_OPTIONS
     assert all(fault.pointer.startswith("/deployment/") for fault in faults)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import table
 
-from policy.intake.command.arithmetic import calculated
+from policy.intake.command.arithmetic import calculate
 from policy.intake.command.shell import split
 from policy.intake.command.words import Unknown
 
@@ -127,4 +127,4 @@ EXPRESSIONS = st.recursive(
 
 @given(EXPRESSIONS)
 def test_the_value_is_that_of_whole_numbers(expression: str) -> None:
-    assert calculated(expression, lambda _name, _default: None) == str(eval(expression))  # our own digits
+    assert calculate(expression, lambda _name, _default: None) == str(eval(expression))  # our own digits

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policy.intake.command.launcher import read_command
-from policy.intake.command.vllm_command import STARTS_NOTHING
+from policy.intake.command.vllm_command import NO_START_REMEDY
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -50,7 +50,7 @@ def test_env_that_refuses_to_start_a_program_starts_no_server(command: str) -> N
     ],
 )
 def test_env_takes_a_word_after_its_operands_for_the_program(command: str, why: str) -> None:
-    message = f"`env` takes `{why}` for the program, as no option may come there, {STARTS_NOTHING}"
+    message = f"`env` takes `{why}` for the program, as no option may come there, {NO_START_REMEDY}"
     assert read(command.replace("SERVE", "vllm serve a/b")) == ([], [], [message])
 
 
@@ -458,7 +458,7 @@ def test_a_known_test_succeeds_as_in_a_shell(shell: str, command: str) -> None:
     ],
 )
 def test_a_launcher_that_refuses_its_options_starts_no_server(program: str, why: str) -> None:
-    message = f"{why.format(program.rsplit(maxsplit=1)[-1])}, {STARTS_NOTHING}"
+    message = f"{why.format(program.rsplit(maxsplit=1)[-1])}, {NO_START_REMEDY}"
     for before in ("", "nice ", "env A=1 "):
         assert read(f"{before}{program} vllm serve a/b") == ([], [], [message])
     done = subprocess.run([*program.split(), "true"], check=False, capture_output=True)

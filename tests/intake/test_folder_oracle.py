@@ -13,7 +13,7 @@ from representatives import slow_except
 from shells import DESCRIPTOR, SHELLS, lines_of
 
 from policy.intake.command.launcher import find_server
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.vllm_command import ServerCommand
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.working_folder import working_folder
@@ -57,7 +57,7 @@ def check(script: str, folder: Path) -> None:
         if not isinstance(server, ServerCommand) or server.doubts:
             continue
         found = working_folder(str(folder / "data"), server.folders, mounts, server.words)
-        if found != ANYWHERE:
+        if found != ANY_FOLDER:
             runs = started(shell, script, folder)
             assert (shell, script, runs) == (shell, script, runs & {found, str(folder), str(folder / "home")})
 

@@ -10,7 +10,7 @@ from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import flags
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import RELEVANT_OPTIONS
 from policy.intake.launch.checks import all_checks, message_of
 from policy.intake.launch.models import ModelValues
 from policy.intake.launch.values import READERS
@@ -2031,7 +2031,7 @@ def test_a_number_with_bounds_that_is_not_known_is_a_warning(
 
 def test_warnings_of_values_that_are_not_known_are_few(ask: Asking) -> None:
     limited = [flag for flag in flags(NEW).by_name.values() if flag.choices and flag.constant is None]
-    written = " ".join(f'{flag.name}="$X"' for flag in limited if flag.dest not in RELEVANT)
+    written = " ".join(f'{flag.name}="$X"' for flag in limited if flag.dest not in RELEVANT_OPTIONS)
     found = [warning for warning in ask(f"vllm serve dense {written}", NEW).warnings if "not known" in warning]
     assert (len(found), "more options have values that are not known" in found[-1]) == (17, True)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tables import table
 
 from policy.errors import RequestFault
-from policy.intake.command.dynamo_arguments import OF_FLAG, OF_LOADER, OF_VARIABLE
+from policy.intake.command.dynamo_arguments import FLAG_DOUBT, LOADER_DOUBT, VARIABLE_DOUBT
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.launcher import find_server, read_command, read_text
 from policy.intake.command.vllm_command import REMEDY, UnreadableCommand
@@ -197,10 +197,10 @@ def test_a_variable_of_dynamo_that_changes_the_engine_is_a_doubt(variable: str, 
     for start in ("", "export "):
         script = f"{start}{variable}{'; ' if start else ' '}python3 -m dynamo.vllm --model m"
         doubts = read(["sh", "-c", script])[0].doubts
-        assert [doubt for doubt in doubts if "Dynamo" in doubt] == ([OF_VARIABLE.format(doubted)] if doubted else [])
+        assert [doubt for doubt in doubts if "Dynamo" in doubt] == ([VARIABLE_DOUBT.format(doubted)] if doubted else [])
     name, _, value = variable.partition("=")
     found = read_command(["python3", "-m", "dynamo.vllm"], PLACES[:3], {name: None if "$" in value else value}, [], "")
-    assert found.doubts == ([OF_VARIABLE.format(doubted)] if doubted else [])
+    assert found.doubts == ([VARIABLE_DOUBT.format(doubted)] if doubted else [])
     assert read_command(["python3", "-m", SERVER], PLACES[:3], {name: value}, [], "").doubts == []
 
 
@@ -221,7 +221,7 @@ def test_a_variable_of_dynamo_that_changes_the_engine_is_a_doubt(variable: str, 
 )
 def test_a_flag_of_dynamo_that_changes_the_engine_is_a_doubt(arguments: str, doubted: str) -> None:
     found = read(["sh", "-c", f"python3 -m dynamo.vllm --model m {arguments}"])[0]
-    assert found.doubts == ([OF_FLAG.format(doubted)] if doubted else [])
+    assert found.doubts == ([FLAG_DOUBT.format(doubted)] if doubted else [])
     assert found.words == ["--model", "m", CACHING]
 
 
@@ -238,7 +238,7 @@ def test_a_flag_of_dynamo_that_changes_the_engine_is_a_doubt(arguments: str, dou
 )
 def test_a_loader_of_dynamo_brings_classes_of_its_own(arguments: str, *, is_doubt: bool) -> None:
     doubts = read(["python3", "-m", "dynamo.vllm", *arguments.split()])[0].doubts
-    assert doubts == ([OF_LOADER.format(arguments.replace("=", " ").split()[-1])] if is_doubt else [])
+    assert doubts == ([LOADER_DOUBT.format(arguments.replace("=", " ").split()[-1])] if is_doubt else [])
     assert read(["python3", "-m", SERVER, *arguments.split()])[0].doubts == []
 
 

@@ -9,7 +9,7 @@ from shipped_images import read_manifest
 
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.program_names import MAY_NOT_EXIST
-from policy.intake.command.python_command import NO_FILE
+from policy.intake.command.python_command import MISSING_FILE_MESSAGE
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_a_shell_expands_what_is_not_quoted(text: str, doubts: list[str] | None)
     [("vllm", True), ("~/bin/vllm", True), ("$HOME/bin/vllm", True), ("/opt/bin/vllm", False), ("./vllm", False)],
 )
 def test_python_does_not_search_for_the_program(python: str, file: str, *, is_doubted: bool) -> None:
-    doubts = [NO_FILE.format(f"`{file}`")] if is_doubted else []
+    doubts = [MISSING_FILE_MESSAGE.format(f"`{file}`")] if is_doubted else []
     assert doubts_of([*python.split(), file, *SERVE]) == doubts
     assert doubts_of(["sh", "-c", f"exec {python} '{file}' serve a/b"]) == doubts
     assert doubts_of(["sh", "-c", f'{python} "$HOME/bin/vllm" serve a/b']) == []

@@ -7,12 +7,12 @@ from typing import Final
 
 from policy.intake.command.programs import QUOTES
 
-OTHERWISE: Final = "is read by some shells in another way, so that what is read as data may run"
+OTHER_READING: Final = "is read by some shells in another way, so that what is read as data may run"
 BASH_TABLES: Final = re.compile(r"(?:CMDS|ALIASES)\b")
 """Matches the arrays in which bash keeps the program that each name runs: `BASH_CMDS`, `BASH_ALIASES`."""
-PATH: Final = re.compile(r"(?<![\w$])PATH(?:\+?=(?!\$\{?PATH\b)|(?=[\s;]|$))", re.MULTILINE)
+PATH_CHANGE: Final = re.compile(r"(?<![\w$])PATH(?:\+?=(?!\$\{?PATH\b)|(?=[\s;]|$))", re.MULTILINE)
 """Matches an assignment to `PATH` whose value does not begin with the old one, or `PATH` as a word of a command."""
-EXPORTS_PATH: Final = re.compile(r"\bexport\s+PATH(?=[\s;]|$)", re.MULTILINE)
+PATH_EXPORT: Final = re.compile(r"\bexport\s+PATH(?=[\s;]|$)", re.MULTILINE)
 
 
 def hiding_text(text: str) -> str:
@@ -23,6 +23,6 @@ def hiding_text(text: str) -> str:
     plain = QUOTES.sub("", text)
     if BASH_TABLES.search(plain) is not None:
         return "`BASH_CMDS` or `BASH_ALIASES` may change which program a name runs"
-    if "PATH" in plain and PATH.search(EXPORTS_PATH.sub("", plain)) is not None:
+    if "PATH" in plain and PATH_CHANGE.search(PATH_EXPORT.sub("", plain)) is not None:
         return "the script sets `PATH`, so that a name may run another program"
     return ""

@@ -20,7 +20,7 @@ MAX_UNREAD: Final = 8
 """The maximum number of unknown options that are kept."""
 PROGRAMS: Final = frozenset({"apptainer", "singularity"})
 COMMANDS: Final = frozenset({"run", "exec"})
-VALUES: Final[dict[str, str]] = {
+VALUE_OPTIONS: Final[dict[str, str]] = {
     "--bind": "-v",
     "-B": "-v",
     "--mount": "--mount",
@@ -59,18 +59,18 @@ OTHER_FLAGS: Final = frozenset(
     }
 )
 """The other flags, which do not matter here."""
-PRINTS: Final = frozenset({"--help", "-h", "--version"})
+PRINT_OPTIONS: Final = frozenset({"--help", "-h", "--version"})
 """The options with which a program only prints something."""
-CLEAN: Final = frozenset({"--cleanenv", "-e", "--containall", "-C"})
+CLEAN_OPTIONS: Final = frozenset({"--cleanenv", "-e", "--containall", "-C"})
 PREFIXES: Final = ("SINGULARITYENV_", "APPTAINERENV_")
 """The prefixes of the host's variables that set those of the container; the last one takes precedence."""
-CLEANING: Final = ("APPTAINER_CLEANENV", "SINGULARITY_CLEANENV")
+CLEAN_VARIABLES: Final = ("APPTAINER_CLEANENV", "SINGULARITY_CLEANENV")
 """The variables that stand for `--cleanenv`."""
-BINDING: Final = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
+BIND_VARIABLES: Final = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
 """The variables that stand for `--bind`."""
-FALSE: Final = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
+FALSE_VALUES: Final = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
 SCHEME: Final = re.compile(r"(?:docker|oras|library|docker-daemon|docker-archive)://")
-FILE: Final = re.compile(r"(?:.*/)?([^/]+?)(?:_([^_/]+))?\.(?:sif|simg|img)", re.DOTALL)
+IMAGE_FILE: Final = re.compile(r"(?:.*/)?([^/]+?)(?:_([^_/]+))?\.(?:sif|simg|img)", re.DOTALL)
 """Matches the file of an image, which `pull` names after the image and its tag: `vllm-openai_v0.23.0.sif`."""
 
 
@@ -92,7 +92,7 @@ class ApptainerRun(NamedTuple):
 def image_name(word: str) -> str:
     """The name of an image, without its scheme, or derived from the name of its file."""
     text = image_text(word)
-    if (file := FILE.fullmatch(text)) is not None:
+    if (file := IMAGE_FILE.fullmatch(text)) is not None:
         name = file[1] if file[2] is None else f"{file[1]}:{file[2]}"
     else:
         name = SCHEME.sub("", text, count=1)
@@ -101,16 +101,16 @@ def image_name(word: str) -> str:
 
 def names_image(word: str) -> bool:
     """Whether a word is certainly an image: its file, or an address of one."""
-    return SCHEME.match(word) is not None or FILE.fullmatch(word) is not None
+    return SCHEME.match(word) is not None or IMAGE_FILE.fullmatch(word) is not None
 
 
 def container_variables(env: Mapping[str, str | None], *, gets_host: bool) -> dict[str, str | None]:
     """The variables that a container gets from those of the command that starts it; None if a value is not known."""
-    cleaning = [env[name] for name in CLEANING if name in env]
-    is_clean = not gets_host or any(value is not None and value not in FALSE for value in cleaning)
+    cleaning = [env[name] for name in CLEAN_VARIABLES if name in env]
+    is_clean = not gets_host or any(value is not None and value not in FALSE_VALUES for value in cleaning)
     is_known = None not in cleaning
     found = {
-        name: value if is_known or name in CLEANING else None
+        name: value if is_known or name in CLEAN_VARIABLES else None
         for name, value in env.items()
         if not is_clean and not name.startswith(PREFIXES)
     }
@@ -132,9 +132,9 @@ def _letters(word: str) -> tuple[str, str, bool]:
     """
     is_clean = False
     for at, letter in enumerate(word[1:], 1):
-        if f"-{letter}" not in OTHER_FLAGS and f"-{letter}" not in CLEAN:
+        if f"-{letter}" not in OTHER_FLAGS and f"-{letter}" not in CLEAN_OPTIONS:
             return f"-{letter}", word[at + 1 :].removeprefix("="), is_clean
-        is_clean = is_clean or f"-{letter}" in CLEAN
+        is_clean = is_clean or f"-{letter}" in CLEAN_OPTIONS
     return "", "", is_clean
 
 
@@ -162,7 +162,7 @@ def apptainer_run(words: Sequence[str], start: int) -> ApptainerRun | None:
     at += is_instance
     if at >= len(words) or words[at] not in COMMANDS:
         return None
-    starts = PRINTS.isdisjoint(words[program + 1 : at])
+    starts = PRINT_OPTIONS.isdisjoint(words[program + 1 : at])
     is_exec = words[at] == "exec"
     options: list[tuple[str, str | None]] = []
     unread: list[str] = []
@@ -172,7 +172,7 @@ def apptainer_run(words: Sequence[str], start: int) -> ApptainerRun | None:
     while at < len(words):
         word = words[at]
         name, given, value = word.partition("=")
-        is_clean = name in CLEAN and (not given or value not in FALSE)
+        is_clean = name in CLEAN_OPTIONS and (not given or value not in FALSE_VALUES)
         if word.startswith("-") and not word.startswith("--"):
             name, value, is_clean = _letters(word)
             given = value
@@ -185,14 +185,16 @@ def apptainer_run(words: Sequence[str], start: int) -> ApptainerRun | None:
             unread.append(word)
         elif not word.startswith("-"):
             break
-        elif name in VALUES:
+        elif name in VALUE_OPTIONS:
             at += not given
-            options += _settings(VALUES[name], value if given else "".join(words[at : at + 1]), words[at : at + 1])
+            options += _settings(
+                VALUE_OPTIONS[name], value if given else "".join(words[at : at + 1]), words[at : at + 1]
+            )
         elif word in FLAGS:
             options.append(FLAGS[word])
-        elif word in PRINTS:
+        elif word in PRINT_OPTIONS:
             starts = False
-        elif name and name not in OTHER_FLAGS and name not in CLEAN and len(unread) < MAX_UNREAD:
+        elif name and name not in OTHER_FLAGS and name not in CLEAN_OPTIONS and len(unread) < MAX_UNREAD:
             unread.append(name)
         gets_variables = gets_variables and not is_clean
         at += 1

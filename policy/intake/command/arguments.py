@@ -19,7 +19,7 @@ from policy.intake.command.flags import flags
 from policy.intake.command.other_values import read_in_other_release
 from policy.intake.command.parse_result import INVALID, ParseResult
 from policy.intake.command.positional_words import PositionalWords
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import RELEVANT_OPTIONS
 from policy.intake.command.serve_command import check_serve
 from policy.intake.command.server_modules import module_fault
 from policy.intake.command.speculative_flags import SPECULATIVE_FLAGS, set_speculative
@@ -152,7 +152,7 @@ class _CommandLineParser:
                 at = report_missing(flag, words, places, at, table, result)
                 continue
             dest = flag.dest
-            if dest not in RELEVANT:
+            if dest not in RELEVANT_OPTIONS:
                 result.ignore(flag, words[start:at], value, places[start])
             elif value is not INVALID:
                 if dest in values:

@@ -37,7 +37,7 @@ class CalculationRefused(Exception):
     """A shell certainly refuses the expression."""
 
 
-def calculated(expression: str, value: Callable[[str, str | None], str | None]) -> str | None:
+def calculate(expression: str, value: Callable[[str, str | None], str | None]) -> str | None:
     """The value of an expression, the text between `$((` and `))`; None if it is not known.
 
     ``value`` returns the value of a variable by its name and its default, if any; None if it is not known.

@@ -10,18 +10,18 @@ from typing import Final
 
 from policy.intake.command.expansion import ShellSyntaxError
 
-INSIDE: Final = re.compile(
+COMMAND_MARK: Final = re.compile(
     r"""\\.|\$'(?:[^'\\]|\\[^'])*'|\$'|'[^']*'|`(?:[^`\\]|\\.)*`|\$[({]|["()]|(?<![^\s;&|()])(?:#|case(?=\s))|<<""",
     re.DOTALL,
 )
 """Matches quoted text, an opening or closing mark, or a mark that makes the end uncertain, within `$(…)`."""
-QUOTED: Final = re.compile(r"""\\.|`(?:[^`\\]|\\.)*`|\$[({]|["'}]""", re.DOTALL)
-"""Like `INSIDE`, but within double quotes or `${…}`, where a single quote may be literal."""
+QUOTED_MARK: Final = re.compile(r"""\\.|`(?:[^`\\]|\\.)*`|\$[({]|["'}]""", re.DOTALL)
+"""Like `COMMAND_MARK`, but within double quotes or `${…}`, where a single quote may be literal."""
 EMPTY_BACKTICKS: Final = re.compile(r"(?:``)++")
 """Matches empty expansions in a row: one by one, each would cost as much as one with a command."""
 BACKTICKS: Final = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
-UNCERTAIN: Final = re.compile(r"""[}"\\$`]""")
-CLOSES: Final = {"$(": ")", "(": ")", "${": "}", '"': '"'}
+SPECIAL_CHARACTER: Final = re.compile(r"""[}"\\$`]""")
+CLOSING_MARKS: Final = {"$(": ")", "(": ")", "${": "}", '"': '"'}
 MAX_OPEN: Final = 64
 
 
@@ -36,11 +36,11 @@ def bracket_end(text: str, start: int) -> int:
     opened = [text[start:at]]
     while opened:
         inner = opened[-1]
-        found = (INSIDE if inner in {"$(", "("} else QUOTED).search(text, at)
+        found = (COMMAND_MARK if inner in {"$(", "("} else QUOTED_MARK).search(text, at)
         if found is None:
             raise ShellSyntaxError(f"the bracket `{text[start + 1]}` at character {start + 2} is not closed; close it")
         mark, at = found.group(), found.end()
-        if mark == CLOSES[inner]:
+        if mark == CLOSING_MARKS[inner]:
             opened.pop()
         elif mark in {"$(", "${", '"'} or (mark == "(" and inner in {"$(", "("}):
             opened.append(mark)
@@ -59,7 +59,7 @@ def bracket_end(text: str, start: int) -> int:
 def _is_plain(text: str, at: int) -> bool:
     """Whether the text up to the next single quote contains no mark, so that it does not matter if it is quoted."""
     end = text.find("'", at)
-    return end >= 0 and UNCERTAIN.search(text, at, end) is None
+    return end >= 0 and SPECIAL_CHARACTER.search(text, at, end) is None
 
 
 def backtick_end(text: str, start: int) -> int:

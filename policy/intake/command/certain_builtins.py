@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.command_builder import ASSIGNED
+from policy.intake.command.command_builder import ASSIGNMENT_START
 from policy.intake.command.script_variables import NAME
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ SHELL_VARIABLE: Final = re.compile(
     r"|SRANDOM|TIMEFORMAT|_"
 )
 """Matches the variables that a shell sets or interprets."""
-UNARY: Final = frozenset(f"-{letter}" for letter in "bcdefhLnprsStwxz")
-BINARY: Final = frozenset(
+UNARY_OPERATORS: Final = frozenset(f"-{letter}" for letter in "bcdefhLnprsStwxz")
+BINARY_OPERATORS: Final = frozenset(
     {"=", "==", "!=", *(f"-{word}" for word in ("eq", "ge", "gt", "le", "lt", "ne", "ef", "nt", "ot"))}
 )
 """The test operators that do not evaluate arithmetic on names."""
 FORMAT: Final = re.compile(r"[\"']?[A-Za-z0-9%\\ .,:;=_/\[{(<>*#+]")
 PROCESS: Final = re.compile(r"\$!|%?[0-9]+")
-QUOTED: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\Z)|'[^']*+(?:'|\Z)|\$[?#$!]""", re.DOTALL)
+UNSPLIT_PART: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\Z)|'[^']*+(?:'|\Z)|\$[?#$!]""", re.DOTALL)
 """Matches parts of a word that a shell does not split: quoted text, and parameters that are numbers.
 
 An unclosed quote matches to the end, so that nothing is scanned twice.
@@ -60,7 +60,7 @@ def special_variable(name: str) -> str:
 def _is_export(words: Sequence[str]) -> bool:
     """Whether `export` has only literal names that are not the shell's own."""
     for word in words[1:]:
-        match = ASSIGNED.match(word)
+        match = ASSIGNMENT_START.match(word)
         name = match.group(1) if match is not None else word
         if (match is None and NAME.fullmatch(word) is None) or special_variable(name):
             return False
@@ -82,9 +82,9 @@ def _is_test(words: Sequence[str]) -> bool:
         case [] | [_]:
             return True
         case [operator, _]:
-            return operator in UNARY
+            return operator in UNARY_OPERATORS
         case [_, operator, _]:
-            return operator in BINARY
+            return operator in BINARY_OPERATORS
     return False
 
 
@@ -104,7 +104,7 @@ def _is_wait(words: Sequence[str]) -> bool:
 
 def _may_be_several(word: str) -> bool:
     """Whether a shell may split a word, because it has an expansion outside quotes."""
-    bare = QUOTED.sub("", word)
+    bare = UNSPLIT_PART.sub("", word)
     return "$" in bare or "`" in bare
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from policy.intake.command.brackets import backtick_end, bracket_end
 from policy.intake.command.certain_builtins import BUILTINS, CHECKS, HARMLESS_BUILTINS, special_variable
-from policy.intake.command.command_builder import ASSIGNED
+from policy.intake.command.command_builder import ASSIGNMENT_START
 from policy.intake.command.script_variables import NAME
 from policy.intake.command.words import Unknown
 from policy.masking import HIDDEN, MIN_VALUE, shown_builtin, shown_command
@@ -28,14 +28,14 @@ JOINERS: Final = frozenset({"&&", "||", "|"})
 REDIRECTION: Final = re.compile(r"(?:[012]?(?:>>|>|<)|&>>?)(?![<>|&(])|[012]?>&[012](?![^ \t\n;|&)])")
 HERE_DOCUMENT: Final = re.compile(r"[0-9]?<<(?!<)")
 DUPLICATION: Final = re.compile(r"[012]?>&[012]")
-BARE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./^~*?\[\]{}!-]++")
-SIMPLE: Final = re.compile(
+BARE_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./^~*?\[\]{}!-]++")
+SIMPLE_PIECES: Final = re.compile(
     r"""(?:[A-Za-z0-9_@%+=:,./^~*?\[\]{}!-]++|'[^'\x00-\x08\x0b-\x1f\x7f]*+'|\\[\x20-\x7e]
         |"(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n])*+")++""",
     re.VERBOSE,
 )
 """Matches pieces of a word without expansions: bare characters, quotes, escaped characters."""
-IN_DOUBLE_QUOTES: Final = re.compile(
+DOUBLE_QUOTED_TEXT: Final = re.compile(
     r'(?:[^"\\$`\x00-\x08\x0b-\x1f\x7f]|\\[\x20-\x7e\n]|\$(?![A-Za-z0-9_({?$#@*!\'"-]))++'
 )
 PARAMETER: Final = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*+|[?$#@*!0-9-])")
@@ -53,9 +53,9 @@ ARITHMETIC: Final = re.compile(r"\$\(\((?:[0-9 +*/%-]++|\([0-9 +*/%-]*+\))*+\)\)
 ANSI_C: Final = re.compile(r"\$'(?:[^'\\\x00-\x08\x0b-\x1f\x7f]|\\[abfnrtv\\'\"?])*+'")
 """Matches `$'…'` with ANSI C escapes."""
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
-BEFORE_COMMANDS: Final = CONDITIONS | {"then", "else", "do", "{"}
-CLOSING: Final = frozenset({"fi", "done", "}"})
-FOLLOWS: Final[dict[str, frozenset[str]]] = {
+WORDS_BEFORE_COMMANDS: Final = CONDITIONS | {"then", "else", "do", "{"}
+CLOSING_WORDS: Final = frozenset({"fi", "done", "}"})
+PREDECESSORS: Final[dict[str, frozenset[str]]] = {
     "then": frozenset({"if", "elif"}),
     "elif": frozenset({"then"}),
     "else": frozenset({"then"}),
@@ -65,11 +65,11 @@ FOLLOWS: Final[dict[str, frozenset[str]]] = {
     "}": frozenset({"{"}),
 }
 """The reserved words that may follow only these words in the same compound command."""
-UNSUPPORTED: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
+UNSUPPORTED_WORDS: Final = frozenset({"!", "[[", "case", "coproc", "esac", "function", "select", "time"})
 """Reserved words whose commands are not certain; `!` is allowed in a condition, whose branches are conditional."""
-RESERVED: Final = BUILTINS | BEFORE_COMMANDS | CLOSING | UNSUPPORTED | {"for"}
+RESERVED_WORDS: Final = BUILTINS | WORDS_BEFORE_COMMANDS | CLOSING_WORDS | UNSUPPORTED_WORDS | {"for"}
 """The first words of commands that are not programs."""
-COMMAND: Final = rf"""[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED)))})(?![A-Za-z0-9_./-]))
+COMMAND: Final = rf"""[ \t\n]*+(?!(?:{"|".join(map(re.escape, sorted(RESERVED_WORDS)))})(?![A-Za-z0-9_./-]))
     [A-Za-z0-9_./-]++(?:[ \t]++[A-Za-z0-9_@%+=:,./^-]++)*+[ \t]*+"""
 LISTS: Final = re.compile(rf"(?:{COMMAND}(?:(?:&&|\|\||\|(?!&)){COMMAND})*+(?:[;\n]|\Z))++", re.VERBOSE)
 """Matches complete lists of commands without quotes, expansions and reserved words.
@@ -84,16 +84,20 @@ CLOSINGS: Final = {"${": "}", "$((": "))", "$[": "]", '$"': '"'}
 SHELL_SETTERS: Final = frozenset({"cd", "export", "set", "shift", "unset"})
 """Builtins that change the shell, unless a redirection fails."""
 ASSIGNMENT: Final = "A=b"
-"""Stands for an assignment among the commands of `STATE`."""
-VARIABLES: Final = frozenset({ASSIGNMENT, "export", "unset"})
-ARGUMENTS: Final = frozenset({"set", "shift"})
-ENDS: Final = frozenset({"exec", "exit", "trap"})
-STATE: Final = VARIABLES | ARGUMENTS | ENDS
+"""Stands for an assignment among the commands of `STATE_COMMANDS`."""
+VARIABLE_COMMANDS: Final = frozenset({ASSIGNMENT, "export", "unset"})
+ARGUMENT_COMMANDS: Final = frozenset({"set", "shift"})
+END_COMMANDS: Final = frozenset({"exec", "exit", "trap"})
+STATE_COMMANDS: Final = VARIABLE_COMMANDS | ARGUMENT_COMMANDS | END_COMMANDS
 """The commands that change what a later command of the same shell gets, or whether there is one.
 
 They are certain only where they certainly run in the script's own shell, or, for variables, in a branch of `if`.
 """
-UNCERTAIN_LISTS: Final = {"|": VARIABLES | ARGUMENTS, "||": VARIABLES | ARGUMENTS, "&": STATE}
+UNCERTAIN_LISTS: Final = {
+    "|": VARIABLE_COMMANDS | ARGUMENT_COMMANDS,
+    "||": VARIABLE_COMMANDS | ARGUMENT_COMMANDS,
+    "&": STATE_COMMANDS,
+}
 """The commands that are not certain in a list with an operator: they may run in a subshell, or may not run."""
 BRANCHES: Final = frozenset({"then", "else"})
 
@@ -147,11 +151,11 @@ class _Scanner:
         self.operators: set[str] = set()
         """The operators of the current list; `;`, `&` or a line break ends it."""
         self.state: set[str] = set()
-        """The commands of `STATE` in the current list, also in its compound commands."""
+        """The commands of `STATE_COMMANDS` in the current list, also in its compound commands."""
         self.outer: list[tuple[set[str], set[str]]] = []
         """The ``operators`` and ``state`` of the list of each compound command that is not closed."""
         self.inner: list[set[str]] = []
-        """The commands of `STATE` in the lists of each compound command that is not closed."""
+        """The commands of `STATE_COMMANDS` in the lists of each compound command that is not closed."""
 
     def construct(self) -> str:
         """The first uncertain construct; empty if there is none."""
@@ -223,14 +227,14 @@ class _Scanner:
         return ""
 
     def _change(self, command: str) -> str:
-        """Note a command of `STATE`; returns why it is uncertain, if it is."""
-        if command in VARIABLES or command == "exec":
+        """Note a command of `STATE_COMMANDS`; returns why it is uncertain, if it is."""
+        if command in VARIABLE_COMMANDS or command == "exec":
             block = next((word for word in self.blocks if word not in BRANCHES), "") if self.outside_branches else ""
         else:
-            block = "" if command in ENDS or not self.blocks else self.blocks[-1]
+            block = "" if command in END_COMMANDS or not self.blocks else self.blocks[-1]
         if block:
             return f"`{command}` after `{block}`"
-        if command in ARGUMENTS and "&&" in self.operators:
+        if command in ARGUMENT_COMMANDS and "&&" in self.operators:
             return f"`{command}` after `&&`"
         self.state.add(command)
         return self._uncertain_state()
@@ -238,7 +242,7 @@ class _Scanner:
     def _read_word(self) -> str:
         """Read a word; returns the uncertain construct in it, if any."""
         start, text = self.at, self.text
-        first = BARE.match(text, start)
+        first = BARE_TEXT.match(text, start)
         if found := self._skip_pieces():
             return found
         word = text[start : self.at]
@@ -260,19 +264,19 @@ class _Scanner:
 
     def _read_reserved(self, word: str) -> str:
         """Read a word that may be reserved; returns why a shell refuses it there, if it does."""
-        blocks, opened = self.blocks, FOLLOWS.get(word)
+        blocks, opened = self.blocks, PREDECESSORS.get(word)
         if opened is not None:
             if not blocks or blocks[-1] not in opened or self.needs_command:
                 return f"`{word}`, which a shell does not expect there"
             self.outside_branches -= blocks.pop() not in BRANCHES
-            if word in CLOSING:
+            if word in CLOSING_WORDS:
                 inner = self.inner.pop()
                 self.operators, self.state = self.outer.pop()
                 self.state |= inner
         elif blocks[-1:] == ["for"]:
             return "`for` without `do`"
         self.needs_command = ""
-        if word in BEFORE_COMMANDS or word == "for":
+        if word in WORDS_BEFORE_COMMANDS or word == "for":
             blocks.append(word)
             self.outside_branches += word not in BRANCHES
             self.needs_command = "" if word == "for" else word
@@ -284,18 +288,22 @@ class _Scanner:
 
     def _read_first_word(self, word: str, *, is_bare: bool) -> str:
         """Read the first word of a command; returns what is uncertain about it, if anything."""
-        if (assignment := ASSIGNED.match(word)) is not None:
+        if (assignment := ASSIGNMENT_START.match(word)) is not None:
             self.assigns = True
             if assignment.group(2) and not self.is_bash:
                 return "`+=`, which only bash has"
             return special_variable(assignment.group(1))
-        if is_bare and not self.assigns and (word in BEFORE_COMMANDS or (word == "!" and self.opener in CONDITIONS)):
+        if (
+            is_bare
+            and not self.assigns
+            and (word in WORDS_BEFORE_COMMANDS or (word == "!" and self.opener in CONDITIONS))
+        ):
             self.opener = word
             return ""
-        if is_bare and word in CLOSING and not self.assigns:
+        if is_bare and word in CLOSING_WORDS and not self.assigns:
             self.is_closed = True
             return ""
-        if word in UNSUPPORTED:
+        if word in UNSUPPORTED_WORDS:
             return f"`{word}`"
         if "=" in word or (not is_bare and "/" not in word):
             shown = shown_command([word])  # it may give a secret to an element: `CFG[token]=…`
@@ -308,7 +316,7 @@ class _Scanner:
         text, start = self.text, self.at
         while self.at < len(text):
             character = text[self.at]
-            if (match := SIMPLE.match(text, self.at)) is not None:
+            if (match := SIMPLE_PIECES.match(text, self.at)) is not None:
                 self.at = match.end()
             elif character == "#" and self.at > start:
                 self.at += 1
@@ -326,7 +334,7 @@ class _Scanner:
         text, start = self.text, self.at
         self.at += 1
         while not text.startswith('"', self.at):
-            if (match := IN_DOUBLE_QUOTES.match(text, self.at)) is not None:
+            if (match := DOUBLE_QUOTED_TEXT.match(text, self.at)) is not None:
                 self.at = match.end()
             elif text.startswith(("$", "`"), self.at):
                 if found := self._read_expansion():
@@ -371,7 +379,7 @@ class _Scanner:
 
     def _read_array(self, word: str) -> str:
         """Read `A=(…)`; returns what is uncertain about it, such as an element with an index or a command."""
-        text, assignment = self.text, ASSIGNED.fullmatch(word)
+        text, assignment = self.text, ASSIGNMENT_START.fullmatch(word)
         if assignment is None or self.words:
             return f"the bracket after {quoted(word)}"
         if not self.is_bash:
@@ -431,4 +439,4 @@ class _Scanner:
         is_certain = name in HARMLESS_BUILTINS if check is None else check(words)
         if not is_certain:
             return f"the command {quoted(shown_builtin(words))}"
-        return self._change(name) if name in STATE else ""
+        return self._change(name) if name in STATE_COMMANDS else ""

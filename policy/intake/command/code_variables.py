@@ -21,7 +21,7 @@ FAMILIES: Final = re.compile(r"PATH\Z|_?PYTHON|LD_|VLLM_LOGGING_CONFIG_PATH\Z")
 
 `VLLM_LOGGING_CONFIG_PATH` names a file that can make Python call any function, before vLLM reads its other variables.
 """
-HARMLESS: Final = frozenset(
+HARMLESS_VARIABLES: Final = frozenset(
     {
         *("PYTHONASYNCIODEBUG", "PYTHONBREAKPOINT", "PYTHONCASEOK", "PYTHONCOERCECLOCALE", "PYTHONDEBUG"),
         *("PYTHONDEVMODE", "PYTHONDONTWRITEBYTECODE", "PYTHONDUMPREFS", "PYTHONDUMPREFSFILE", "PYTHONFAULTHANDLER"),
@@ -40,7 +40,7 @@ OTHER_USES: Final = re.compile(r"PYTHON_(?!PRESITE\Z)|LD_(?:SDK_KEY|CLIENT_ID)\Z
 Of Python's own names with `PYTHON_`, only `PYTHON_PRESITE` names a module. `LD_SDK_KEY` is LaunchDarkly's.
 """
 WARNINGS: Final = "PYTHONWARNINGS"
-IMPORTS: Final = re.compile(r"(?:^|,)[^,:]*:[^,:]*:\s*+(?!urllib3\.exceptions\.)[^,:.]*\.")
+IMPORTING_FILTER: Final = re.compile(r"(?:^|,)[^,:]*:[^,:]*:\s*+(?!urllib3\.exceptions\.)[^,:.]*\.")
 """Matches a filter of `PYTHONWARNINGS` that names a class with its module, which Python then imports."""
 LOCATIONS: Final = (
     *("LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "VLLM_CUDART_SO_PATH", "VLLM_CUDA_COMPATIBILITY_PATH"),
@@ -50,7 +50,7 @@ LOCATIONS: Final = (
 
 A file or folder counts only if it is on a volume: the others are the image's own.
 """
-ASSIGNED: Final = re.compile(r"""(?<!\w)((?:LD|VLLM)_[A-Z_]{1,64}+)=["']?([^\s;&|"']*+)""")
+LOADER_ASSIGNMENT: Final = re.compile(r"""(?<!\w)((?:LD|VLLM)_[A-Z_]{1,64}+)=["']?([^\s;&|"']*+)""")
 """Matches an assignment to a variable of the loader or vLLM in a script: its name and the beginning of its value."""
 
 
@@ -66,13 +66,13 @@ def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation |
     return None
 
 
-def assigned(name: str, words: Iterable[str]) -> list[str]:
+def assigned_values(name: str, words: Iterable[str]) -> list[str]:
     """The values that the words of a command, which may be scripts, assign to a variable, up to a blank or quote."""
-    return [value for word in words if name in word for each, value in ASSIGNED.findall(word) if each == name]
+    return [value for word in words if name in word for each, value in LOADER_ASSIGNMENT.findall(word) if each == name]
 
 
 def _loads_code(name: str, value: str | None) -> bool:
     """Whether a variable may load other code; ``value`` is None if it is not known; an empty one counts as not set."""
-    if value == "" or FAMILIES.match(name) is None or name in HARMLESS or OTHER_USES.match(name) is not None:
+    if value == "" or FAMILIES.match(name) is None or name in HARMLESS_VARIABLES or OTHER_USES.match(name) is not None:
         return False
-    return name != WARNINGS or value is None or IMPORTS.search(value) is not None
+    return name != WARNINGS or value is None or IMPORTING_FILTER.search(value) is not None

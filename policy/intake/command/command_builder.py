@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.builtin_tables import DECLARATIONS
 from policy.intake.command.programs import LISTED_PROCESSES, QUOTES, STARTS_VLLM, mentions_vllm
-from policy.intake.command.substituted_commands import READS, ShellExpansion
+from policy.intake.command.substituted_commands import READING_SUBSTITUTION, ShellExpansion
 from policy.intake.command.words import ASSIGNMENT, Array, Pattern, Unknown, has_braces, has_bracket_expression
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from policy.intake.command.script_variables import ScriptVariables
     from policy.intake.command.substitutions import Substitutions
 
-APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
+APPENDING_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
 ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[([^]]*)\]\+?=")
 """Matches the assignment of one element of an array."""
-ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+ASSIGNMENT_START: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 """Matches the beginning of a word that assigns or appends to a variable."""
-SPLIT: Final = re.compile(r"[^ \t\n]+")
+SPLIT_WORD: Final = re.compile(r"[^ \t\n]+")
 """Matches a word of an expanded value that is split by the default `IFS`."""
 SEPARATORS: Final = re.compile(r"[^A-Za-z0-9./]")
 """Matches a character that may separate words of a value, if `IFS` is set or a part of the value is cut off."""
-NAME_PARTS: Final = 8
+MAX_NAME_PARTS: Final = 8
 """The maximum number of pieces of an assignment's name, such as `A` and `=` on two lines."""
-REPLACED: Final = re.compile(r"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#])")
+REPLACED_NAME: Final = re.compile(r"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#])")
 """Matches the name of a variable or parameter that a shell replaces."""
 EMPTY_LIST: Final = '"$@"'
 """Stands for a word that a shell may drop."""
@@ -124,7 +124,7 @@ class CommandBuilder:
         if in_quotes:
             self.put(value, bare=False)
             return
-        pieces = SPLIT.findall(value)
+        pieces = SPLIT_WORD.findall(value)
         self.budget.expand_words(len(pieces))
         for index, piece in enumerate(pieces):
             if index or value[0] in " \t\n":
@@ -139,7 +139,7 @@ class CommandBuilder:
         self.put(written, bare=False)
         self.is_unknown = True
         if not written.startswith(("`", "$(")):
-            self.replaced.update(REPLACED.findall(written))
+            self.replaced.update(REPLACED_NAME.findall(written))
             if written[1] == "{" and not self.command.words and self.parts == [written]:
                 for name in self.replaced:
                     self._note_parts(self.variables.value(name) or "")
@@ -161,7 +161,7 @@ class CommandBuilder:
 
     def note_substituted(self, written: str) -> None:
         """Note an expansion whose commands may change something, with the variables of its shell."""
-        if READS.fullmatch(written) is not None:
+        if READING_SUBSTITUTION.fullmatch(written) is not None:
             return
         values: dict[str, str | None] = {}
         is_short = len(self.variables.values) <= self.budget.copied
@@ -207,15 +207,15 @@ class CommandBuilder:
         """Whether the current word is an assignment, in which values are not split."""
         if not self._may_assign() or self.parts is None:
             return False
-        if not self.has_name and len(self.parts) <= NAME_PARTS:
-            self.has_name = ASSIGNED.match("".join(self.parts)) is not None
+        if not self.has_name and len(self.parts) <= MAX_NAME_PARTS:
+            self.has_name = ASSIGNMENT_START.match("".join(self.parts)) is not None
         return self.has_name
 
     def array_name(self) -> tuple[str, bool] | None:
         """The array to which `=(` or `+=(` assigns, and whether it appends; None if no array is assigned."""
         if not self._may_assign() or self.parts is None:
             return None
-        found = ASSIGNED.fullmatch("".join(self.parts))
+        found = ASSIGNMENT_START.fullmatch("".join(self.parts))
         return None if found is None else (found.group(1), found.group(2) == "+")
 
     def _may_assign(self) -> bool:
@@ -239,9 +239,9 @@ class CommandBuilder:
         words = self.command.words
         bare = "".join(self.bare_parts) if parts[1:] else self.bare_parts[0]
         is_assignment = self.begins_bare and "=" in word  # spares most words the patterns
-        if is_assignment and ASSIGNED.match(word) and (not words or words[0] in DECLARATIONS):
+        if is_assignment and ASSIGNMENT_START.match(word) and (not words or words[0] in DECLARATIONS):
             has_brace = bool(words) and has_braces(bare)
-            is_late = len(parts) > NAME_PARTS and ASSIGNED.match("".join(parts[:NAME_PARTS])) is None
+            is_late = len(parts) > MAX_NAME_PARTS and ASSIGNMENT_START.match("".join(parts[:MAX_NAME_PARTS])) is None
             self.is_unknown = self.is_unknown or has_brace or is_late or "=~" in bare or ":~" in bare
             self.has_pattern = False
         else:
@@ -269,7 +269,7 @@ class CommandBuilder:
             self.budget.note_value(assignment.group(1), word[assignment.end() :])
             if self.is_unknown:
                 self.variables.note_sources(assignment.group(1), word)
-        elif (appending := APPENDING.match(word)) is not None:
+        elif (appending := APPENDING_ASSIGNMENT.match(word)) is not None:
             self.script.require_bash("`+=`")
             name = appending.group(1)
             before = assignments[name] if name in assignments else self.variables.value(name)

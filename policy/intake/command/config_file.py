@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, Fault, PolicyError, RequestFault, RulesInvalid
 from policy.intake.command.expansion import MAX_WORDS
-from policy.intake.command.flags import dashed
+from policy.intake.command.flags import with_dashes
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.masking import masked
@@ -35,7 +35,7 @@ FALSE_SINCE: Final = (0, 28)
 """
 
 
-class NotInFiles(PolicyError):
+class ConfigFileUnusable(PolicyError):
     """The file is not given, or its name is unknown, too long or refused by vLLM; the message says what to do."""
 
 
@@ -55,7 +55,7 @@ def insert_file(
     rest, rest_places = [*words[:flag], *words[flag + 2 :]], [*places[:flag], *places[flag + 2 :]]
     try:
         document = read_file(name, files)
-    except NotInFiles as error:
+    except ConfigFileUnusable as error:
         result.fault(place, f"`--config`: {error}")
         return rest, rest_places
     except RulesInvalid as error:
@@ -95,14 +95,16 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
         RulesInvalid: its text is not such a map; the fault has the position.
     """
     if name not in files and (type(name) is Unknown or PLACEHOLDER.search(name) is not None):
-        raise NotInFiles(f"the file is {quoted(name)}, whose value is not known; write the name, or set the variable")
+        raise ConfigFileUnusable(
+            f"the file is {quoted(name)}, whose value is not known; write the name, or set the variable"
+        )
     if not name.endswith((".yaml", ".yml")):
-        raise NotInFiles(f"expected a `.yaml` or `.yml` file, got {quoted(name)}; vLLM accepts no other")
+        raise ConfigFileUnusable(f"expected a `.yaml` or `.yml` file, got {quoted(name)}; vLLM accepts no other")
     if len(name) > MAX_NAME:
-        raise NotInFiles(f"{quoted(name)} has {len(name)} characters, and a file's name has at most {MAX_NAME}")
+        raise ConfigFileUnusable(f"{quoted(name)} has {len(name)} characters, and a file's name has at most {MAX_NAME}")
     text = files.get(name)
     if type(text) is not str:
-        raise NotInFiles(
+        raise ConfigFileUnusable(
             f"the text of {quoted(name)} is not given; add it to `files` under this name{nearest(name, files)}"
         )
     document = safe_load(text, name, MAX_FILE)
@@ -139,7 +141,7 @@ def file_words(
             if not serve and series(table.release) >= FALSE_SINCE and off in table.exact and "_" not in key:
                 found = [off]
             else:
-                instead = f"--no-{dashed('--' + key)[2:]}"
+                instead = f"--no-{with_dashes('--' + key)[2:]}"
                 advice = f"; write `{instead[2:]}: true`" if instead in table.exact else ""
                 warn(f"vLLM ignores {quoted(f'{key}: false')} in {quoted(place)}{advice}")
         words += found

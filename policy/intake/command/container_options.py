@@ -20,7 +20,7 @@ FLAGS: Final = frozenset(
     }
 )
 """The options that never take the next word as a value. The last two lines are global options and those of services."""
-VALUES: Final = frozenset(
+VALUE_OPTIONS: Final = frozenset(
     {
         *("--add-host", "--annotation", "--arch", "--attach", "--authfile", "--blkio-weight", "--blkio-weight-device"),
         *("--cap-add", "--cap-drop", "--cert-dir", "--cgroup-conf", "--cgroup-parent", "--cgroupns", "--cgroups"),
@@ -63,7 +63,7 @@ VALUES: Final = frozenset(
 FLAG_LETTERS: Final = frozenset("diPqt")
 VALUE_LETTERS: Final = frozenset("acehlmpuvw")
 HELP: Final = "--help"
-PRINTS: Final = frozenset({HELP, "-h", "--version", "-v"})
+PRINT_OPTIONS: Final = frozenset({HELP, "-h", "--version", "-v"})
 """The options before `run` with which a program only prints something."""
 
 
@@ -71,7 +71,7 @@ def is_known(option: str) -> bool:
     """Whether a word is an option of `run`, or several letters with the value of the last one."""
     if option.startswith("--"):
         name = option.partition("=")[0]
-        return name in FLAGS or name in VALUES
+        return name in FLAGS or name in VALUE_OPTIONS
     letters = option[1:].lstrip("".join(FLAG_LETTERS))
     return not letters or letters[0] in VALUE_LETTERS or letters[0] == "="
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policy.intake.command.apptainer import MAX_UNREAD, apptainer_run, image_name, names_image, program_at
 from policy.intake.command.apptainer import PROGRAMS as APPTAINER
-from policy.intake.command.container_options import FLAG_LETTERS, HELP, PRINTS, VALUES, is_known, takes_next_word
+from policy.intake.command.container_options import (
+    FLAG_LETTERS,
+    HELP,
+    PRINT_OPTIONS,
+    VALUE_OPTIONS,
+    is_known,
+    takes_next_word,
+)
 from policy.intake.command.image_words import image_text
 from policy.intake.command.programs import STARTS_VLLM, TEXT_PROGRAMS
 from policy.intake.command.words import Unknown
@@ -29,15 +36,15 @@ CONFIG: Final = "--config"
 """The option that gives such a service a file."""
 MODULE: Final = "--module"
 """The option of Podman, before its command, that names a configuration."""
-MAX_BEFORE: Final = 8
+MAX_SEARCHED: Final = 8
 """How many words after the program are searched for `service`."""
-CREATING: Final = (["container"], [CREATE])
+CREATE_COMMANDS: Final = (["container"], [CREATE])
 """The first word after the program if `create` makes a container; after others it makes networks, volumes and so on."""
-RUNS: Final = re.compile(r"(?<![\w.-])(?:docker|podman|nerdctl)[^\n;&|]{0,128}?\srun(?=\s|$)")
+RUN_COMMAND: Final = re.compile(r"(?<![\w.-])(?:docker|podman|nerdctl)[^\n;&|]{0,128}?\srun(?=\s|$)")
 """Matches the beginning of a command that starts a container, within a text."""
-OPENING: Final = frozenset({"$", "`", "-"})
+OPTION_CHARACTERS: Final = frozenset({"$", "`", "-"})
 """The first characters of an unknown word that may be options."""
-NO_IMAGE: Final = frozenset({"-", "/", "."})
+NON_IMAGE_CHARACTERS: Final = frozenset({"-", "/", "."})
 """The first characters of options and paths."""
 LLM_D: Final = frozenset(
     {"llm-d", *(f"llm-d-{kind}" for kind in ("cuda", "cpu", "rocm", "xpu", "hpu", "aws", "gb200"))}
@@ -79,7 +86,7 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     if at == len(words):
         return None
     before = words[program + 1 : at]
-    starts = PRINTS.isdisjoint(before)
+    starts = PRINT_OPTIONS.isdisjoint(before)
     options: list[tuple[str, str | None]] = []
     unread = [MODULE] if any(word.partition("=")[0] == MODULE for word in before) else []
     last: int | None = None
@@ -98,7 +105,7 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
         takes_next = takes_next_word(word)
         if not is_known(word):
             unread += [word.partition("=")[0]] if len(unread) < MAX_UNREAD else []
-            takes_next = takes_next or f"-{word}" in VALUES  # `-name x`
+            takes_next = takes_next or f"-{word}" in VALUE_OPTIONS  # `-name x`
             takes_next = takes_next and not any(map(_is_image, words[at + 1 : at + 2]))
         options.append(_option(word, words[at + 1] if takes_next and at + 1 < len(words) else None))
         at += 2 if takes_next else 1
@@ -112,13 +119,15 @@ def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
 def _may_be_options(word: str) -> bool:
     """Whether a word whose value is not known may be options before the image."""
     is_several = type(word) is Unknown and word.is_several
-    return is_several and word[:1] in OPENING and not _is_image(image_text(word))
+    return is_several and word[:1] in OPTION_CHARACTERS and not _is_image(image_text(word))
 
 
 def _last_image(words: Sequence[str], at: int) -> int:
     """The position of the last word after ``at`` that is certainly an image of vLLM, and no path; -1 if none is."""
     places = range(len(words) - 1, at, -1)
-    return next((place for place in places if words[place][:1] not in NO_IMAGE and _is_image(words[place])), -1)
+    return next(
+        (place for place in places if words[place][:1] not in NON_IMAGE_CHARACTERS and _is_image(words[place])), -1
+    )
 
 
 def _of_service(name: str, value: str | None) -> tuple[str, str | None]:
@@ -130,13 +139,13 @@ def _of_service(name: str, value: str | None) -> tuple[str, str | None]:
 
 def _after_command(words: Sequence[str], at: int) -> int:
     """The position after `run` or `create` of the program at ``at``; the number of words if there is none."""
-    for index in range(at + 1, min(at + 1 + MAX_BEFORE, len(words))):
+    for index in range(at + 1, min(at + 1 + MAX_SEARCHED, len(words))):
         if list(words[index : index + 2]) == SERVICE:
             return index + 2
         if words[index] in {RUN, CREATE}:
             break
     first = next((index for index in range(at + 1, len(words)) if not words[index].startswith("-")), len(words))
-    wanted = {RUN, CREATE} if list(words[first : first + 1]) in CREATING else {RUN}
+    wanted = {RUN, CREATE} if list(words[first : first + 1]) in CREATE_COMMANDS else {RUN}
     return next((index + 1 for index in range(first, len(words)) if words[index] in wanted), len(words))
 
 
@@ -158,10 +167,10 @@ def next_container(words: Sequence[str], start: int, stop: int) -> int | None:
     return None if found is None else start + found.at
 
 
-def started_elsewhere(words: Sequence[str]) -> str | None:
+def text_after_run(words: Sequence[str]) -> str | None:
     """The text after a container program and `run` in the command of another program; None if there is none."""
     text = " ".join(words)
-    found = RUNS.search(text)
+    found = RUN_COMMAND.search(text)
     return None if found is None or words[0].rpartition("/")[2] in TEXT_PROGRAMS else text[found.end() :]
 
 
@@ -182,7 +191,7 @@ def passed_image(arguments: Sequence[str]) -> str | None:
     if RUN not in arguments:
         return None
     after = arguments[arguments.index(RUN) + 1 :]
-    return next((word for word in after if word[:1] not in NO_IMAGE and _is_image(word)), None)
+    return next((word for word in after if word[:1] not in NON_IMAGE_CHARACTERS and _is_image(word)), None)
 
 
 def names_vllm(text: str) -> bool:

@@ -27,8 +27,8 @@ MAX_BLOCKS: Final = 1000
 PIPES: Final = frozenset({"|", "|&"})
 SUBSHELL_OPERATORS: Final = PIPES | {"&"}
 """The operators after a command that runs in a subshell."""
-BEGIN: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
-END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
+BLOCK_STARTS: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
+BLOCK_ENDS: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
 """The words that begin and end a block, which may run once, repeatedly, or not at all."""
 FUNCTION_BLOCKS: Final = frozenset({"{", "f("})
 """The kinds of blocks that are the body of a function: in braces, or in a subshell."""
@@ -36,7 +36,7 @@ OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while
 """The words after which a command begins."""
 BRANCHES: Final = frozenset({"then", "elif", "else", "do"})
 CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
-NEVER: Final = "the commands after {} never run"
+NEVER_RUN_MESSAGE: Final = "the commands after {} never run"
 MAX_SHOWN: Final = 40
 """The maximum number of characters of a test that are shown."""
 FUNCTION_DOUBT: Final = "a function runs after its definition, and variables change in between"
@@ -141,14 +141,14 @@ class ControlFlow(Struct):
 
     def read_keyword(self, word: str) -> bool:
         """Read the first word of a command, which may begin or end a block; false if the command begins after it."""
-        if self.defines and word in BEGIN:
+        if self.defines and word in BLOCK_STARTS:
             self.doubt_body()
-        if word in BEGIN or word == "{":
-            self.enter(BEGIN.get(word, "{" if self.defines else "group"), word)
+        if word in BLOCK_STARTS or word == "{":
+            self.enter(BLOCK_STARTS.get(word, "{" if self.defines else "group"), word)
         elif word in BRANCHES:
             self._begin_branch(word)
-        elif word in END:
-            self.leave(END[word])
+        elif word in BLOCK_ENDS:
+            self.leave(BLOCK_ENDS[word])
         self.defines = False
         self.is_negated = self.is_negated is not (word == "!")
         if word not in OPENERS:
@@ -172,12 +172,12 @@ class ControlFlow(Struct):
             self._leave_branch(block)
         outer = self.blocks[-2].never if len(self.blocks) > 1 else ""
         if word in {"else", "elif"}:
-            block.never = outer or (NEVER.format(f"`{word}`") if block.is_decided else "")
+            block.never = outer or (NEVER_RUN_MESSAGE.format(f"`{word}`") if block.is_decided else "")
             block.opener = word
         elif status is not None and block.opener in CONDITIONS:
             is_run = status is not (block.opener == "until")
             if not (is_run or block.never):
-                block.never = NEVER.format(f"`{block.opener} {self.status_of}`")
+                block.never = NEVER_RUN_MESSAGE.format(f"`{block.opener} {self.status_of}`")
             block.is_decided = block.is_decided or (is_run and word == "then")
 
     def end_case_branch(self) -> None:
@@ -217,7 +217,7 @@ class ControlFlow(Struct):
         """
         is_over_arguments = len(words) == 2 and operator[:1] == ";" and not self.variables.function_depth  # noqa: PLR2004  # `for i`
         if self.blocks and (list(words[2:]) == ["in"] or (is_over_arguments and not arguments)):
-            self.blocks[-1].never = self.blocks[-1].never or NEVER.format(quoted(" ".join(words)))
+            self.blocks[-1].never = self.blocks[-1].never or NEVER_RUN_MESSAGE.format(quoted(" ".join(words)))
 
     def enter(self, kind: str, opener: str = "") -> None:
         """Begin a block.

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from policy.intake.command.flags import Flags
     from policy.intake.command.parse_result import ParseResult
 
-SPECULATIVE: Final = ("--speculative-config",)
-REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
+SPECULATIVE_CONFIG: Final = ("--speculative-config",)
+REPLACEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     # vLLM 0.8.2 warns that all of these are to be set by `--speculative-config`
-    "ngram_prompt_lookup_max": SPECULATIVE,
-    "ngram_prompt_lookup_min": SPECULATIVE,
-    "num_speculative_tokens": SPECULATIVE,
-    "speculative_disable_by_batch_size": SPECULATIVE,
-    "speculative_draft_tensor_parallel_size": SPECULATIVE,
-    "speculative_max_model_len": SPECULATIVE,
-    "speculative_model": SPECULATIVE,
-    "speculative_model_quantization": SPECULATIVE,
+    "ngram_prompt_lookup_max": SPECULATIVE_CONFIG,
+    "ngram_prompt_lookup_min": SPECULATIVE_CONFIG,
+    "num_speculative_tokens": SPECULATIVE_CONFIG,
+    "speculative_disable_by_batch_size": SPECULATIVE_CONFIG,
+    "speculative_draft_tensor_parallel_size": SPECULATIVE_CONFIG,
+    "speculative_max_model_len": SPECULATIVE_CONFIG,
+    "speculative_model": SPECULATIVE_CONFIG,
+    "speculative_model_quantization": SPECULATIVE_CONFIG,
     # 0.11.0 puts the values of these into that configuration
     "guided_decoding_backend": ("--structured-outputs-config.backend",),
     "guided_decoding_disable_additional_properties": ("--structured-outputs-config.disable_additional_properties",),
@@ -98,7 +98,7 @@ def warn_of_deprecated(table: Flags, result: ParseResult) -> None:
 def replacement(dest: str, release: str) -> list[str]:
     """The replacements of a flag that an earlier release had, as far as the release has them."""
     rows = [row for row in deprecation_history().get(dest, {}).values() if row and row.get("replaced_by")]
-    named = rows[-1]["replaced_by"] if rows else REPLACED.get(dest, ())
+    named = rows[-1]["replaced_by"] if rows else REPLACEMENTS.get(dest, ())
     table = flags(release)
     return [word for word in named if word.partition(".")[0] in table.exact]
 

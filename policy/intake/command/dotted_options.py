@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.intake.command.flag_values import InvalidValue, convert_fields, parse_human_int
-from policy.intake.command.flags import dashed
+from policy.intake.command.flags import with_dashes
 from policy.intake.command.parse_result import UNKNOWN
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import RELEVANT_OPTIONS
 from policy.intake.command.unknown_flags import report_unknown
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.intake.command.words import Unknown
@@ -59,7 +59,7 @@ def read_dotted(
     value: Any = list(text.split(",")) if listing else _dotted_value(text)
     for key in reversed(keys):
         value = {key: value}
-    tree, where = options.setdefault(dashed(option) if option.startswith("--") else option, ({}, {}))
+    tree, where = options.setdefault(with_dashes(option) if option.startswith("--") else option, ({}, {}))
     _merge(tree, value)
     where[".".join(keys)] = place
     return following
@@ -78,7 +78,7 @@ def set_dotted(options: DottedOptions, table: Flags, result: ParseResult) -> Non
             )
         elif flag is None:
             _report_unknown(option, shown, first, tree, table, result)
-        elif flag.dest not in RELEVANT:
+        elif flag.dest not in RELEVANT_OPTIONS:
             result.add_ignored(*([f"{option}.{HIDDEN}"] if flag.secret else map(masked, shown)))
             result.others[flag.dest] = (UNKNOWN if flag.secret else tree), first
         elif flag.kind not in {"json", "object", "object-or-level", "overrides", "json-or-text"}:

@@ -33,7 +33,7 @@ CONNECTORS: Final[dict[str, dict[str, Any]]] = {
         "kv_role": "kv_both",
     },
 }
-NONE: Final = ("none", "null")
+NO_CONNECTOR: Final = ("none", "null")
 CONNECTOR: Final = "--connector"
 SWITCHES: Final = frozenset(
     {
@@ -46,7 +46,7 @@ SWITCHES: Final = frozenset(
         *("--fpm-trace", "--enable-rl"),
     }
 )
-VALUES: Final = frozenset(
+VALUE_FLAGS: Final = frozenset(
     {
         *("--namespace", "--endpoint", "--endpoint-types", "--dyn-endpoint-types", "--kv-state-endpoint"),
         *("--discovery-backend", "--request-plane", "--response-plane", "--event-plane", "--engine-request-limit"),
@@ -68,7 +68,7 @@ VALUES: Final = frozenset(
     }
 )
 """The flags of Dynamo 1.3.1 to 1.5.0 for ``dynamo.vllm``, and of releases before them."""
-FALSE: Final = frozenset({"", "0", "false", "no", "off", "n", "f"})
+FALSE_VALUES: Final = frozenset({"", "0", "false", "no", "off", "n", "f"})
 ENGINE_FLAGS: Final = {
     "--multimodal-embedding-cache-capacity-gb": frozenset({"", "0", "0.0"}),
     "--benchmark-mode": frozenset[str](),
@@ -80,29 +80,29 @@ ENGINE_FLAGS: Final = {
 They set an encoder-cache connector, a scheduler of Dynamo's twice, and the mode of log probabilities.
 """
 ENGINE_VARIABLES: Final[dict[str, frozenset[str]]] = {
-    "DYN_CONNECTOR": frozenset({"", *NONE}),
-    "DYN_VLLM_OMNI": FALSE,
+    "DYN_CONNECTOR": frozenset({"", *NO_CONNECTOR}),
+    "DYN_VLLM_OMNI": FALSE_VALUES,
     "DYN_MULTIMODAL_EMBEDDING_CACHE_CAPACITY_GB": frozenset({"", "0", "0.0"}),
     "DYN_BENCHMARK_MODE": frozenset({""}),
-    "DYN_FPM_TRACE": FALSE,
-    "DYN_ENABLE_RL": FALSE,
+    "DYN_FPM_TRACE": FALSE_VALUES,
+    "DYN_ENABLE_RL": FALSE_VALUES,
     "DYN_FORWARDPASS_METRIC_PORT": frozenset(),
-    "DYN_ENABLE_TEST_LOGITS_PROCESSOR": FALSE,
-    "DYN_GMS_USE_V1": FALSE,
+    "DYN_ENABLE_TEST_LOGITS_PROCESSOR": FALSE_VALUES,
+    "DYN_GMS_USE_V1": FALSE_VALUES,
 }
 """The variables of Dynamo that change the engine, with the values that leave the engine as it is."""
 LOADERS: Final = frozenset({"gms", "mx", "mx-source", "mx-target"})
 """The formats for which Dynamo sets its own loader, worker or scheduler."""
-LOADING: Final = "--load"
+LOAD_PREFIX: Final = "--load"
 """The beginning of `--load-format` and its abbreviations."""
-OF_VARIABLE: Final = (
+VARIABLE_DOUBT: Final = (
     "several releases of Dynamo change the engine by the variable `{}`; leave it out, and write the flags of vLLM"
 )
-OF_FLAG: Final = "several releases of Dynamo change the engine by `{}`; leave it out, and write the flags of vLLM"
-OF_LOADER: Final = "for `--load-format {}` Dynamo sets classes of its own, which may choose another runner"
+FLAG_DOUBT: Final = "several releases of Dynamo change the engine by `{}`; leave it out, and write the flags of vLLM"
+LOADER_DOUBT: Final = "for `--load-format {}` Dynamo sets classes of its own, which may choose another runner"
 
 
-def as_vllm_gets_it(server: ServerCommand, env: Mapping[str, str | None]) -> ServerCommand:
+def with_vllm_arguments(server: ServerCommand, env: Mapping[str, str | None]) -> ServerCommand:
     """The server of `dynamo.vllm` with the arguments that vLLM gets, and warnings about its connectors.
 
     ``env`` has the variables of its container.
@@ -126,9 +126,9 @@ def as_vllm_gets_it(server: ServerCommand, env: Mapping[str, str | None]) -> Ser
         elif awaiting:
             own.append((awaiting, word))
             awaiting = ""
-        elif type(word) is not Unknown and flag in VALUES and not equals:
+        elif type(word) is not Unknown and flag in VALUE_FLAGS and not equals:
             awaiting = flag
-        elif type(word) is not Unknown and (flag in VALUES or flag.replace("--no-", "--", 1) in SWITCHES):
+        elif type(word) is not Unknown and (flag in VALUE_FLAGS or flag.replace("--no-", "--", 1) in SWITCHES):
             own.append((flag, text))
         else:
             words.append(word)
@@ -140,36 +140,36 @@ def as_vllm_gets_it(server: ServerCommand, env: Mapping[str, str | None]) -> Ser
     if not any(_name(word) in {PREFIX_CACHING, "--no-enable-prefix-caching"} for word in words):
         words.append(PREFIX_CACHING)
         places.append(ADDED)
-    doubts = [*server.doubts, *_of_flags(own), *_of_variables({**env, **server.env}), *_of_loaders(words)]
+    doubts = [*server.doubts, *_flag_doubts(own), *_variable_doubts({**env, **server.env}), *_loader_doubts(words)]
     return replace(server, words=words, places=places, warnings=[*server.warnings, *warnings], doubts=doubts)
 
 
-def _of_flags(own: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _flag_doubts(own: Sequence[tuple[str, str]]) -> Iterator[str]:
     """The doubts about Dynamo's own flags, each given with its value."""
     for flag, harmless in ENGINE_FLAGS.items():
         if any(value.lower() not in harmless for name, value in own if name == flag):
-            yield OF_FLAG.format(flag)
+            yield FLAG_DOUBT.format(flag)
 
 
-def _of_variables(env: Mapping[str, str | None]) -> Iterator[str]:
+def _variable_doubts(env: Mapping[str, str | None]) -> Iterator[str]:
     for name, harmless in ENGINE_VARIABLES.items():
         value = env.get(name)
         if name in env and (value is None or value.lower() not in harmless):
-            yield OF_VARIABLE.format(name)
+            yield VARIABLE_DOUBT.format(name)
 
 
-def _of_loaders(words: Sequence[str]) -> Iterator[str]:
+def _loader_doubts(words: Sequence[str]) -> Iterator[str]:
     for at, word in enumerate(words):
         flag, equals, value = word.partition("=")
         value = value if equals else "".join(words[at + 1 : at + 2])
-        if flag.startswith(LOADING) and value in LOADERS:
-            yield OF_LOADER.format(value)
+        if flag.startswith(LOAD_PREFIX) and value in LOADERS:
+            yield LOADER_DOUBT.format(value)
             return
 
 
 def _transfer_config(names: list[str]) -> tuple[str, list[str]]:
     """The JSON of the connectors with these names, empty if there is none, and warnings."""
-    legal = [*CONNECTORS, *NONE]
+    legal = [*CONNECTORS, *NO_CONNECTOR]
     warnings = [
         f"unknown connector {quoted(name)}; legal: {listed(legal)}{nearest(name, legal)}"
         for name in dict.fromkeys(names)

@@ -14,18 +14,18 @@ from msgspec import Struct
 
 from policy.intake.command.evaluated_variables import note_variables
 from policy.intake.command.expansion import ExpansionBudget, ShellSyntaxError
-from policy.intake.command.installation import INSTALLS, SOURCING, as_uncertain
+from policy.intake.command.installation import INSTALL_COMMAND, SOURCE_COMMANDS, as_uncertain
 from policy.intake.command.installer_options import InstallVariables
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.programs import CONDA, SHELLS
 from policy.intake.command.reading_programs import only_reads
-from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
+from policy.intake.command.replaced_program import FOLDER_COMMANDS, ReplacedFiles
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_commands import Command
 from policy.intake.command.script_context import ScriptContext
-from policy.intake.command.script_installations import IMAGES, ScriptInstallations
+from policy.intake.command.script_installations import IMAGE_ENVIRONMENT, ScriptInstallations
 from policy.intake.command.shell_options import shell_options
-from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand, only_shows_help
 from policy.intake.command_line import Installation
 from policy.messages import quoted
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import Variables
     from policy.intake.command.shell_options import ShellOptions
 
-STARTUP: Final = re.compile(
+STARTUP_FILE: Final = re.compile(
     r"(?:^|/)\.(?:bash(?:rc|_profile|_login|_aliases)|profile)\Z|/etc/(?:profile|bash\.bashrc|bashrc|environment)"
 )
 """Matches a file that an interactive or login shell reads before its script."""
@@ -73,7 +73,7 @@ def effects_before(
     All start in the same ``folder``. ``starts_shell``: whether the command of the server runs in a shell that reads its
     start-up files.
     """
-    reader = _Reader(env, IMAGES if server is None else server.environment, field, starts_shell)
+    reader = _Reader(env, IMAGE_ENVIRONMENT if server is None else server.environment, field, starts_shell)
     for script in scripts:
         reader.files.enter(folder)
         reader.read(script)
@@ -87,7 +87,7 @@ def effects_beside(
 
     ``folder`` is the server's, and ``start`` the absolute one in which its container starts; empty if not known.
     """
-    reader = _Reader(env, IMAGES if server is None else server.environment, "", starts_shell=False)
+    reader = _Reader(env, IMAGE_ENVIRONMENT if server is None else server.environment, "", starts_shell=False)
     reader.runs = "may run"
     for command in commands:
         reader.field = command.field
@@ -142,7 +142,7 @@ class _Reader:
             )
             self._read_commands(commands)
         except ShellSyntaxError as error:
-            if INSTALLS.search(script) is not None:
+            if INSTALL_COMMAND.search(script) is not None:
                 cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
                 self.installations.append(Installation(None, cause))
             else:
@@ -166,7 +166,7 @@ class _Reader:
             if command.unreached:
                 continue
             number = installations.number
-            if command.words[0].rpartition("/")[2] in FOLDER_CHANGING:
+            if command.words[0].rpartition("/")[2] in FOLDER_COMMANDS:
                 installations.change_folder()
             self.files.read(command)
             if self.files.configures:
@@ -182,7 +182,7 @@ class _Reader:
         """The doubts that a command causes, each with its kind."""
         words = command.words
         found = server_of(words, [""] * len(words), self.env, command.env, self.context)
-        if isinstance(found, UnreadableCommand) and found.remedy != STARTS_NOTHING:
+        if isinstance(found, UnreadableCommand) and found.remedy != NO_START_REMEDY:
             yield "unread", f"{found.why}, and `{self.field}` {self.runs} it before the start"
         elif isinstance(found, ServerCommand) and not only_shows_help(found):
             yield "started", f"`{self.field}` also starts vLLM"
@@ -198,6 +198,6 @@ def _changes_startup(command: Command) -> bool:
     program, arguments = command.words[0].rpartition("/")[2], command.words[1:]
     if program in CONDA and arguments[:1] == ["init"]:
         return True
-    reads = program in SOURCING or only_reads(program, arguments)
+    reads = program in SOURCE_COMMANDS or only_reads(program, arguments)
     named = command.outputs if reads else (*arguments, *command.outputs)
-    return any(STARTUP.search(word) is not None for word in named)
+    return any(STARTUP_FILE.search(word) is not None for word in named)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.paths import IN_HOME
-from policy.intake.command.words import Perhaps, Unknown
+from policy.intake.command.paths import HOME_PATH
+from policy.intake.command.words import UncertainFolder, Unknown
 
 if TYPE_CHECKING:
     from policy.intake.command.script_commands import Command
@@ -39,10 +39,10 @@ class EnteredFolders(Struct):
         self._changes.append(at)
 
     def before(self, commands: list[Command], server: Command) -> list[str]:
-        """The folders before a server; a `Perhaps` is one that the script may fail to enter."""
+        """The folders before a server; an `UncertainFolder` is one that the script may fail to enter."""
         last = zip(self._folders[-MAX_MARKED:], self._changes[-MAX_MARKED:], strict=True)
         return self._folders[:-MAX_MARKED] + [
-            folder if _is_anywhere(folder) or _is_certain(commands[at : at + 2], server) else Perhaps(folder)
+            folder if _is_anywhere(folder) or _is_certain(commands[at : at + 2], server) else UncertainFolder(folder)
             for folder, at in last
         ]
 
@@ -52,7 +52,7 @@ class EnteredFolders(Struct):
         A relative folder may be within a different one each time, so it is not known.
         """
         return [
-            Perhaps(folder) if type(folder) is not Unknown and folder[:1] in {"/", "~"} else Unknown(folder)
+            UncertainFolder(folder) if type(folder) is not Unknown and folder[:1] in {"/", "~"} else Unknown(folder)
             for folder in self._folders[start:]
         ]
 
@@ -76,7 +76,7 @@ def _entered(command: Command, env: Variables) -> str:
 
 def _is_anywhere(folder: str) -> bool:
     """Whether a folder is not known, other than one in a home."""
-    return type(folder) is Unknown and IN_HOME.fullmatch(folder) is None
+    return type(folder) is Unknown and HOME_PATH.fullmatch(folder) is None
 
 
 def _is_certain(commands: list[Command], server: Command) -> bool:

@@ -22,10 +22,10 @@ ASSIGNMENT: Final = re.compile(r"([^=-][^=]*)=")
 """Matches the name of a variable, which may contain any character except `=`."""
 KNOWN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+=")
 """Matches a name in an assignment that is certain even if its word is not: nothing in the name is replaced."""
-SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
+VALUE_LETTERS: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
 """The short options that take a value, with their long names."""
-IGNORE: Final = "--ignore-environment"
-NULL: Final = "--null"
+IGNORE_OPTION: Final = "--ignore-environment"
+NULL_OPTION: Final = "--null"
 """The option with which `env` prints variables, and refuses to start a program; `-0` for short."""
 MAX_SPLITS: Final = 4
 PATH: Final = "PATH"
@@ -43,8 +43,8 @@ QUOTED_PIECE: Final = re.compile(
 )
 """Like `PIECE`, but between double quotes."""
 ESCAPES: Final = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-LITERAL: Final = frozenset("#$\\\"'")
-IN_SINGLE: Final = re.compile(r"\\([\\'])")
+LITERAL_ESCAPES: Final = frozenset("#$\\\"'")
+SINGLE_QUOTED_ESCAPE: Final = re.compile(r"\\([\\'])")
 
 
 class EnvWords:
@@ -96,7 +96,7 @@ class EnvWords:
                 self.at += 1
                 has_options = False
                 continue
-            if is_unknown_option(word, SHORT):
+            if is_unknown_option(word, VALUE_LETTERS):
                 self.unknown_option = word
                 return
             if not word.startswith("-"):
@@ -189,31 +189,31 @@ def _has_known_name(word: str, assignment: re.Match[str]) -> bool:
 def _clears_environment(word: str) -> bool:
     """Whether a word is `-`, `-i` or `--ignore-environment`, possibly combined or abbreviated."""
     if word.startswith("--i"):
-        return IGNORE.startswith(word)
+        return IGNORE_OPTION.startswith(word)
     return word == "-" or (word[1:2] != "-" and "i" in _letters(word))
 
 
 def _is_null(word: str) -> bool:
     """Whether a word is `-0` or `--null`, possibly combined or abbreviated."""
     if word.startswith("--n"):
-        return NULL.startswith(word)
+        return NULL_OPTION.startswith(word)
     return word[1:2] != "-" and "0" in _letters(word)
 
 
 def _letters(word: str) -> str:
     """The short options in a word, up to the first that takes a value."""
-    return next((word[1:index] for index, letter in enumerate(word) if index and letter in SHORT), word[1:])
+    return next((word[1:index] for index, letter in enumerate(word) if index and letter in VALUE_LETTERS), word[1:])
 
 
 def _option(word: str) -> tuple[str, str | None]:
     """The long name of an option that takes a value, and its attached value; an empty name for other options."""
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
-        option = next((each for each in SHORT.values() if name and each.startswith(name)), "")
+        option = next((each for each in VALUE_LETTERS.values() if name and each.startswith(name)), "")
         return option, value if equals else None
     for index, letter in enumerate(word[1:], 2):
-        if letter in SHORT:
-            return SHORT[letter], word[index:] or None
+        if letter in VALUE_LETTERS:
+            return VALUE_LETTERS[letter], word[index:] or None
     return "", None
 
 
@@ -264,7 +264,7 @@ class _StringReader:
         if piece["blank"] or piece["escape"] == "_":
             self.end_word()
         elif piece["single"] is not None:
-            self.put(IN_SINGLE.sub(r"\1", piece["single"]))
+            self.put(SINGLE_QUOTED_ESCAPE.sub(r"\1", piece["single"]))
         else:
             self.read_quoted(piece)
 
@@ -280,7 +280,7 @@ class _StringReader:
     def unescape(self, escape: str) -> str:
         if escape == "_":
             return " "
-        if escape in LITERAL:
+        if escape in LITERAL_ESCAPES:
             return escape
         if escape in ESCAPES:
             return ESCAPES[escape]

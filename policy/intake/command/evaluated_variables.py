@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import SHORTEST_SERVER
-from policy.intake.command.known_programs import BUILTINS, READ, TOOLS
+from policy.intake.command.known_programs import BUILTINS, READ_PROGRAMS, TOOLS
 from policy.intake.command.programs import (
     PROGRAMS,
     PYTHON,
@@ -33,24 +33,26 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_context import ScriptContext, Variables
 
-EVALUATING: Final = frozenset({"((", "aws", "less", "let", "more", "select", "trap"})
+EVALUATING_PROGRAMS: Final = frozenset({"((", "aws", "less", "let", "more", "select", "trap"})
 """Programs of the other tables that may evaluate a variable, by its name or on their own."""
-NEED_NAMES: Final = frozenset(
+PROGRAMS_NEEDING_NAMES: Final = frozenset(
     {
         *("apk", "apt", "apt-get", "dnf", "hf", "huggingface-cli", "ldconfig", "microdnf", "modprobe", "pip", "pip3"),
         *("ray", "sysctl", "tdnf", "uv", "yum"),
     }
 )
 """Programs that run a text of a variable only if an argument names the variable: `apt-get -o …Pre-Invoke::='$X'`."""
-QUIET: Final = frozenset({*BUILTINS, *PROGRAMS, *READERS, *TEXT_PROGRAMS, *TOOLS}) - EVALUATING - NEED_NAMES
+NON_EVALUATING_PROGRAMS: Final = (
+    frozenset({*BUILTINS, *PROGRAMS, *READERS, *TEXT_PROGRAMS, *TOOLS}) - EVALUATING_PROGRAMS - PROGRAMS_NEEDING_NAMES
+)
 """Programs that run no text of a variable."""
 PIP_MODULES: Final = frozenset({"ensurepip", "pip", "uv", "venv"})
 ENVIRONMENT: Final = re.compile(r"environ|getenv|webbrowser|__import__|import_module|\beval\b|importlib|\bpty\b")
 """Matches code of Python that may use a variable."""
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 REFERENCE: Final = re.compile(r"\$(?:\{[#!]?)?+([A-Za-z_][A-Za-z0-9_]*+)\}?+")
-INDIRECT: Final = "${!"
-QUOTED: Final = "'\""
+INDIRECT_REFERENCE: Final = "${!"
+QUOTE_MARKS: Final = "'\""
 MAX_NAMED: Final = 64
 """With more variables that have the server's command, any other program counts as one that may run them."""
 
@@ -100,7 +102,7 @@ def evaluated_variable(
     ``own`` has the variables that precede the program at ``at``, and `env` those of the container.
     """
     program, arguments = words[at].rpartition("/")[2], words[at + 1 :]
-    if program in QUIET:
+    if program in NON_EVALUATING_PROGRAMS:
         return None
     named = server_variables(context.budget)
     found = ""
@@ -126,9 +128,13 @@ def passed_server(words: Sequence[str], places: Sequence[str], at: int) -> Unrea
     been read.
     """
     text = " ".join(words[at + 1 :])
-    if "serve" not in text or (program := words[at].rpartition("/")[2]) in QUIET or program in READ:
+    if (
+        "serve" not in text
+        or (program := words[at].rpartition("/")[2]) in NON_EVALUATING_PROGRAMS
+        or program in READ_PROGRAMS
+    ):
         return None
-    parts = (part.strip(QUOTED) for part in text.split())
+    parts = (part.strip(QUOTE_MARKS) for part in text.split())
     name = next((name for name, part in pairwise(parts) if part == "serve" and _may_be_any(name)), None)
     if name is None:
         return None
@@ -155,14 +161,14 @@ def _evaluated(
     found = next((name for name in passed if name in written), "")
     if found or "$" not in text:
         return found
-    is_indirect = any(type(word) is Unknown and INDIRECT in word for word in arguments)
+    is_indirect = any(type(word) is Unknown and INDIRECT_REFERENCE in word for word in arguments)
     referenced = set(REFERENCE.findall(text))
     return next((name for name in named if is_indirect or name in referenced), "")
 
 
 def _needs_names(program: str, arguments: Sequence[str]) -> bool:
     """Whether a program evaluates a variable only if an argument names it."""
-    if program in NEED_NAMES:
+    if program in PROGRAMS_NEEDING_NAMES:
         return True
     if PYTHON.fullmatch(program) is None:
         return False

@@ -38,7 +38,7 @@ MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16
 SHORTEST_SERVER: Final = len("vllm serve") - 1
 """The last index of the shortest command of vLLM's server; a value with a character there may be one."""
-TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, which is the limit"
+TOO_LONG_MESSAGE: Final = f"the values of its variables have more than {MAX_FILLED} characters, which is the limit"
 TOO_MANY_VARIABLES: Final = f"its commands have more than {MAX_COPIED} variables in total, which is the limit"
 BASE_CHARACTERS: Final = 1_000_000
 """Characters that the scripts of a request of any size may expand to."""
@@ -51,7 +51,7 @@ CHARACTERS_PER_NESTED: Final = 5
 MAX_MESSAGES: Final = 2000
 """The maximum number of messages about the commands of a request; those of a container may have a hundred. When
 they are used up, each command has one of each kind. A message takes as long as fifty ordinary arguments."""
-EXHAUSTED: Final = "the scripts of this request expand to more text than its size allows; split the request"
+EXHAUSTED_MESSAGE: Final = "the scripts of this request expand to more text than its size allows; split the request"
 
 
 class ShellSyntaxError(PolicyError):
@@ -155,7 +155,7 @@ class ExpansionBudget(Struct, gc=False):
         """Count the characters of a variable's value. Raises ShellSyntaxError beyond the limit."""
         self.filled -= size
         if self.filled < 0:
-            raise ShellSyntaxError(TOO_LONG)
+            raise ShellSyntaxError(TOO_LONG_MESSAGE)
         self._spend(size)
 
     def expand_words(self, count: int) -> None:
@@ -182,4 +182,4 @@ class ExpansionBudget(Struct, gc=False):
             return
         self.request.spend(characters)
         if self.request.is_exhausted:
-            raise ExpansionExhausted(EXHAUSTED)
+            raise ExpansionExhausted(EXHAUSTED_MESSAGE)

@@ -12,14 +12,14 @@ from policy.intake.command.words import ASSIGNMENT, Unknown
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-EXPORT: Final = "--export"
+EXPORT_OPTION: Final = "--export"
 """The option of Slurm's programs."""
 ALL: Final = "all"
 """The item that passes on the submitter's variables; Slurm documents that they replace those of the list."""
 QUOTES: Final = frozenset("'\"")
 
 
-def assigned_in(exported: str) -> dict[str, str | None]:
+def assigned_variables(exported: str) -> dict[str, str | None]:
     """The variables to which a list assigns; the value is None if it is not certain, such as one with quotes."""
     found: dict[str, str | None] = {}
     for item in exported.split(","):
@@ -35,11 +35,11 @@ def passes_all(exported: str) -> bool:
     return any(item.strip().lower() == ALL for item in exported.split(","))
 
 
-def exported_by(arguments: Sequence[str], env: Collection[str]) -> dict[str, str | None]:
+def exported_variables(arguments: Sequence[str], env: Collection[str]) -> dict[str, str | None]:
     """The variables that the last list in the options of `srun` sets; ``env`` has the variables that `srun` gets."""
     values = list(filter(None, map(_value, arguments, [*arguments[1:], ""])))[-1:]
     exported = values[0] if values else ""
-    found = assigned_in(exported)
+    found = assigned_variables(exported)
     return dict.fromkeys(found) | {
         name: value for name, value in found.items() if not (passes_all(exported) and name in env)
     }
@@ -47,9 +47,9 @@ def exported_by(arguments: Sequence[str], env: Collection[str]) -> dict[str, str
 
 def _value(word: str, following: str) -> str | None:
     """The value of the option if a word is one."""
-    if word == EXPORT:
+    if word == EXPORT_OPTION:
         return following
-    if not word.startswith(f"{EXPORT}="):
+    if not word.startswith(f"{EXPORT_OPTION}="):
         return None
-    value = word[len(EXPORT) + 1 :]
+    value = word[len(EXPORT_OPTION) + 1 :]
     return Unknown(value) if type(word) is Unknown else value

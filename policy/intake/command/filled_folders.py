@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 HOME: Final = r"(?:/root|/home/[^/]{1,256}|~[^/]{0,256}|\$\{?HOME\}?)"
-ABOVE: Final = re.compile(
+PARENT_FOLDER: Final = re.compile(
     rf"/|/home|{HOME}(?:/\.local(?:/lib(?:64)?|/bin)?)?|/(?:etc|opt|usr|usr/local)|(?:/usr|/usr/local)?/(?:s?bin|lib(?:64)?)"
 )
 """Matches a folder that contains folders from which Python or a shell loads the engine in some image."""
@@ -27,18 +27,18 @@ CONFIGURATION: Final = re.compile(
     r"|(?:/\.config|/xdg|/etc)/(?:pip|uv)(?![\w.-])|/\.pip(?![\w.-])|/\.config/?(?:\s|\Z)"
 )
 """Matches a file from which pip or uv reads its options, or its folder, within a text."""
-CHANGE_LAST: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
+LAST_FILE_WRITERS: Final = frozenset({"cp", "install", "link", "ln", "rsync", "scp"})
 """Programs that write only the last named file, unless an option names the folder."""
 FOLDER_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,9}t|-t)")
 """Matches the beginning of an option that names the folder: `-t`, `-rt`, `--target-directory`."""
-SINGLE: Final = frozenset(
+NAMED_FILE_WRITERS: Final = frozenset(
     {*("curl", "dd", "install", "link", "tee", "touch", "truncate"), *("kill", "make", "nginx", "ray")}
 )
 """Programs that write only files that their words name, or that serve a folder."""
-COPIES: Final = frozenset({"cp", "ln", "mv", "rsync", "scp"})
+COPYING_PROGRAMS: Final = frozenset({"cp", "ln", "mv", "rsync", "scp"})
 """Programs that write into the last named folder."""
-RECURSIVE: Final = re.compile(r"-(?:[A-Za-z]{0,16}[rRa]|-recursive|-archive)")
-AS_TARGET: Final = re.compile(r"-(?:[A-Za-z]{0,16}[nTt]|-no-(?:target-dir|deref)|-target)")
+RECURSIVE_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,16}[rRa]|-recursive|-archive)")
+TARGET_OPTION: Final = re.compile(r"-(?:[A-Za-z]{0,16}[nTt]|-no-(?:target-dir|deref)|-target)")
 """Matches an option by which the last folder itself is replaced, or another word names the folder."""
 UNPACKERS: Final = frozenset(
     {
@@ -47,9 +47,9 @@ UNPACKERS: Final = frozenset(
     }
 )
 """Programs that may write into the working folder what their words do not name."""
-PACKS: Final = re.compile(r"-?[A-Za-z]{0,16}[ctu][A-Za-z]{0,16}\Z|--(?:create|list|append|update|test)")
+PACKING_ARGUMENT: Final = re.compile(r"-?[A-Za-z]{0,16}[ctu][A-Za-z]{0,16}\Z|--(?:create|list|append|update|test)")
 """Matches the first argument with which such a program writes at most an archive."""
-IN_OWN_FOLDER: Final = frozenset({"clone", "commit", "config", "init", "--version"})
+OWN_FOLDER_COMMANDS: Final = frozenset({"clone", "commit", "config", "init", "--version"})
 """The first arguments of `git` with which it writes only its own folder, or a named one."""
 
 
@@ -57,24 +57,24 @@ def filled_folders(program: str, arguments: Sequence[str], targets: Sequence[str
     """The words that name the folders; ``targets`` are the words that may name what the command changes."""
     if program in SHELLS or program == "eval":
         return () if UNPACKERS.isdisjoint(targets) and {"cp", "rsync"}.isdisjoint(targets) else targets
-    if program in SINGLE or not arguments:
+    if program in NAMED_FILE_WRITERS or not arguments:
         return ()
-    if program in COPIES:
+    if program in COPYING_PROGRAMS:
         return _copied(program, arguments)
     if program == "git":
-        return targets if arguments[0] in IN_OWN_FOLDER else (*targets, ".")
+        return targets if arguments[0] in OWN_FOLDER_COMMANDS else (*targets, ".")
     if program in UNPACKERS:
-        return () if PACKS.match(arguments[0]) is not None else (*targets, ".")
+        return () if PACKING_ARGUMENT.match(arguments[0]) is not None else (*targets, ".")
     return targets if UNPACKERS.isdisjoint(arguments) else (*targets, ".")
 
 
 def _copied(program: str, arguments: Sequence[str]) -> Iterable[str]:
     """The same for a program that copies, moves or links what it names into the last folder, under the same names."""
     options = [word for word in arguments if word.startswith("-")]
-    if program in {"cp", "scp"} and not any(map(RECURSIVE.match, options)):
+    if program in {"cp", "scp"} and not any(map(RECURSIVE_OPTION.match, options)):
         return ()
     target, sources = targets_of(arguments)
-    if any(map(AS_TARGET.match, options)):
+    if any(map(TARGET_OPTION.match, options)):
         return [*arguments, *(_named_in(target, source) for source in sources)]
     found = [target if is_content(program, source) else _named_in(target, source) for source in sources]
     return [*sources, *found] if program == "mv" else found

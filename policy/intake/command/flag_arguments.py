@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.command.flag_values import InvalidField, InvalidValue, parse_value
 from policy.intake.command.other_values import read_in_other_release
 from policy.intake.command.parse_result import INVALID
-from policy.intake.command.relevant_options import RELEVANT, SIZES
+from policy.intake.command.relevant_options import RELEVANT_OPTIONS, SIZE_OPTIONS
 from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.masking import HIDDEN
 from policy.messages import quoted
@@ -53,9 +53,9 @@ def _read_unknown(flag: Flag, text: str, place: str, result: ParseResult) -> Any
     """The text of an unknown model; otherwise `INVALID`, after a fault if a fact depends on the value."""
     if flag.dest == "model":
         return result.note_unknown_model(text)
-    if flag.dest in SIZES:
+    if flag.dest in SIZE_OPTIONS:
         result.set_unknown_size(flag, text, place)
-    elif flag.dest in RELEVANT:
+    elif flag.dest in RELEVANT_OPTIONS:
         result.fault(place, UNKNOWN_VALUE.format(flag.name, quoted(text)))
     return INVALID
 

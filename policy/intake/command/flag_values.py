@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 
     from policy.intake.command.flags import Flag
 
-HUMAN: Final = re.compile(r"(\d+)(\.\d+)?([kKmMgGtT])", re.ASCII)
-SUFFIXED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\b\d++(?:\.\d++)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
+HUMAN_NUMBER: Final = re.compile(r"(\d+)(\.\d+)?([kKmMgGtT])", re.ASCII)
+SUFFIXED_NUMBER: Final = re.compile(
+    r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\b\d++(?:\.\d++)?[kKmMgGtT]\b', re.ASCII | re.DOTALL
+)
 """Matches a JSON string, which is left unchanged, or a number with a suffix.
 
 An unclosed string matches to the end, so that nothing is scanned twice.
 """
 POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
-FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})
+TRUE_WORDS: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
+FALSE_WORDS: Final = frozenset({"0", "off", "f", "false", "n", "no"})
 MAX_SHOWN: Final = 24
 """The maximum number of fields that a message lists, and of digits of a number with a suffix."""
 
@@ -94,7 +96,7 @@ def _convert_field(kind: Any, item: Any, path: str) -> Any:
 
 def _bool(item: Any) -> bool | None:
     word = item.strip().lower() if type(item) is str else str(int(item)) if item in (0, 1) else ""
-    return True if word in TRUE else False if word in FALSE else None
+    return True if word in TRUE_WORDS else False if word in FALSE_WORDS else None
 
 
 def _whole(item: Any) -> int | None:
@@ -135,7 +137,7 @@ def parse_human_int(text: str) -> int:
 
     `1k` is 1000, `1K` is 1024, `2.5m` is 2500000.
     """
-    match = None if text.isdecimal() else HUMAN.fullmatch(text.strip())  # most are; 0.6 % fewer instructions
+    match = None if text.isdecimal() else HUMAN_NUMBER.fullmatch(text.strip())  # most are; 0.6 % fewer instructions
     if match is None:
         return _int(text)
     whole, part, suffix = match.groups()
@@ -191,7 +193,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         value = _json(text)
     except InvalidValue:
-        expanded = SUFFIXED.sub(
+        expanded = SUFFIXED_NUMBER.sub(
             lambda match: match.group() if match.group().startswith('"') else str(parse_human_int(match.group())), text
         )
         if expanded == text:

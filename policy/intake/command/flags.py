@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 FREE_FORM: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
 """Options that may contain credentials: an address with a password, settings of a plugin or a loader."""
 SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object", "object-or-level", "overrides"})
-LEVEL: Final = "-O"
+LEVEL_OPTION: Final = "-O"
 """The flag that the parser itself reads: a level, and up to 0.11 also the short form of `--compilation-config`."""
 NO_LEVEL_SINCE: Final = Version("0.9.2")
 """The first release in which `--compilation-config` takes an object only, and no level."""
 OBJECTS_SINCE: Final = Version("0.10.0")
 """The first release that refuses overrides of the model configuration because of their type."""
-NEGATIVE: Final = re.compile(r"-\d+")
+NEGATIVE_NUMBER: Final = re.compile(r"-\d+")
 UNDERSCORES_SINCE: Final = Version("0.5.1")
 """The first release that accepts underscores instead of dashes in a flag's name."""
 DOTS_SINCE: Final = Version("0.9.0")
@@ -95,7 +95,7 @@ class Flags:
         key, equals, given = word.partition("=")
         explicit = given if equals else None
         if word.startswith("--") and self.takes_underscores:
-            key = dashed(key)
+            key = with_dashes(key)
         flag = self.exact.get(key)
         if flag is not None:
             return flag, explicit, []
@@ -124,7 +124,7 @@ class Flags:
 
         Such words are a single dash, a negative number, or a text with blanks that names no flag.
         """
-        if word == "-" or NEGATIVE.fullmatch(word):
+        if word == "-" or NEGATIVE_NUMBER.fullmatch(word):
             return True
         if " " not in word or word in self.exact or "." in word.partition("=")[0]:
             return False
@@ -190,7 +190,7 @@ def flag_of_any_release(word: str) -> Flag | None:
     return flags(having[-1]).exact[word] if having else None
 
 
-def dashed(key: str) -> str:
+def with_dashes(key: str) -> str:
     """A long option's name as vLLM's parser normalizes it: underscores become dashes."""
     return "--" + key[2:].replace("_", "-") if "_" in key else key
 
@@ -233,7 +233,7 @@ def spans(since: Mapping[str, Any]) -> list[tuple[int, int, Any]]:
     return [(start, end, since[order[start]]) for start, end in pairwise([*starts, len(order)])]
 
 
-def only_in(first: str, last: str, does: str, do: str) -> str:
+def releases_clause(first: str, last: str, does: str, do: str) -> str:
     """A clause about the releases from ``first`` to ``last``: "only 0.9.0 has it", "0.5.3 to 0.8.4 have it"."""
     return f"only {first} {does} it" if first == last else f"{first} to {last} {do} it"
 
@@ -269,7 +269,7 @@ def _takes_underscores(release: str) -> bool:
 
 def _words(row: Mapping[str, Any]) -> list[str]:
     """The spellings that set a flag; `-O` is read by the parser itself."""
-    return [word for word in row["flags"] if word != LEVEL]
+    return [word for word in row["flags"] if word != LEVEL_OPTION]
 
 
 def _with_underscores(word: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.ambiguous_text import OTHERWISE
+from policy.intake.command.ambiguous_text import OTHER_READING
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.programs import PYTHON, SHELLS
 from policy.intake.command.shell_options import shell_options
@@ -25,12 +25,12 @@ REST_OF_LINE: Final = re.compile(
     r"""(?:(?<=[ \t])\#[^\n]*+|[^'"\\\n`]|\\[^\n]|'[^'\n]*+'|"(?:[^"\\\n]|\\[^\n])*+"|`[^`\n]*+`)*+(?=\n|\Z)"""
 )
 """Matches the rest of a line that ends no word in the middle, so that the next line is not a part of it."""
-EXPANDED: Final = re.compile(r"[$`\\]")
+EXPANDED_CHARACTER: Final = re.compile(r"[$`\\]")
 """Matches what a shell replaces in the text of a here-document whose delimiter is not quoted."""
 EXPANDED_LINE: Final = re.compile(r"^[ \t]*+[$`]", re.MULTILINE)
 """Matches the beginning of a line that starts with an expansion."""
 
-STDIN: Final = frozenset({"-", "-s", "--"})
+STDIN_OPTIONS: Final = frozenset({"-", "-s", "--"})
 """The options after which a shell reads its program from its input."""
 
 
@@ -76,7 +76,7 @@ class HereDocuments(Struct):
             if found == delimiter:
                 self.end = stop
                 body = text[begin:line]
-                is_replaced = isinstance(text, Unknown) and EXPANDED.search(body) is not None
+                is_replaced = isinstance(text, Unknown) and EXPANDED_CHARACTER.search(body) is not None
                 return Unknown(body, names=replaced_names([text])) if is_replaced else body
             line = stop + 1
         raise ShellSyntaxError(
@@ -89,7 +89,7 @@ class HereDocuments(Struct):
         whole = (joined or ">") + (line[:-1] if continues else line)
         is_begin = f">{delimiter}".startswith(whole)
         if joined and (line == delimiter or whole == f">{delimiter}"):
-            self.doubt = self.doubt or f"a line continuation within a here-document {OTHERWISE}"
+            self.doubt = self.doubt or f"a line continuation within a here-document {OTHER_READING}"
         if not continues:
             return ""
         return whole if is_begin else "<"
@@ -105,7 +105,12 @@ def with_here_documents(words: Sequence[str], texts: Sequence[str]) -> list[str]
         if program in SHELLS:
             options = shell_options(program, words, at + 1)
             if not options.has_script and all(option.startswith("-") for option in words[at + 1 :]):
-                return [*words[: at + 1], *(option for option in words[at + 1 :] if option not in STDIN), "-c", text]
+                return [
+                    *words[: at + 1],
+                    *(option for option in words[at + 1 :] if option not in STDIN_OPTIONS),
+                    "-c",
+                    text,
+                ]
         elif PYTHON.fullmatch(program) is not None and words[at + 1 : at + 2] in ([], ["-"]):
             is_code = EXPANDED_LINE.search(text) is None
             return [*words[: at + 1], "-c", str(text) if is_code else text, *words[at + 2 :]]

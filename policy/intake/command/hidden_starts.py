@@ -32,27 +32,37 @@ if TYPE_CHECKING:
 
     from policy.intake.command.script_commands import Command
 
-NAMING: Final = RENAMING_COMMANDS | {"enable"}
+RENAMING_BUILTINS: Final = RENAMING_COMMANDS | {"enable"}
 """Commands of a shell that change which program a name runs."""
-RENAMES: Final = re.compile(r"[^-].*|-[A-Za-z]*[pnfd]", re.DOTALL)
+RENAMING_WORD: Final = re.compile(r"[^-].*|-[A-Za-z]*[pnfd]", re.DOTALL)
 """Matches a word with which such a command changes a name."""
-LISTS: Final = frozenset({"alias", "enable"})
+LISTING_COMMANDS: Final = frozenset({"alias", "enable"})
 """The commands among these that list names with `-p`."""
-SOURCING: Final = frozenset({".", "source"})
-PLACING: Final = (COPY_PROGRAMS - {"cat", "tee"}) | {"mount", "rename", "update-alternatives"}
+SOURCE_COMMANDS: Final = frozenset({".", "source"})
+PLACING_PROGRAMS: Final = (COPY_PROGRAMS - {"cat", "tee"}) | {"mount", "rename", "update-alternatives"}
 """Programs that may put one file in the place of another."""
-KNOWN_BY_NAME: Final = TEXT_PROGRAMS | TOOLS
+KNOWN_PROGRAMS: Final = TEXT_PROGRAMS | TOOLS
 """Programs whose names say that they run nothing of what they get."""
-PRINTING: Final = (TEXT_PROGRAMS - {"test"}) | {"head", "sleep", "sort", "tail", "tee", "tr", "true", "uniq", "wc"}
+PRINTING_PROGRAMS: Final = (TEXT_PROGRAMS - {"test"}) | {
+    "head",
+    "sleep",
+    "sort",
+    "tail",
+    "tee",
+    "tr",
+    "true",
+    "uniq",
+    "wc",
+}
 """Such programs whose names a script hardly ever gives to anything else, unlike `test`, which may be a folder."""
 RUNNERS: Final = frozenset({*SHELLS, *LAUNCHERS, *INTERPRETERS, *PROGRAMS, "env", "eval", "xargs"})
 FILES: Final = re.compile(r"[\w.+/-]++")
 """Matches what may be the file of a program, also within a substitution: `$(which sh)`."""
 SYSTEM_FOLDERS: Final = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 """The folders whose programs are what their names say, unless a script changes them."""
-OTHERS: Final = (TOOLS | READERS) - NAMING - PLACING - TEXT_PROGRAMS - RUNNERS - {"sed"}
+HARMLESS_PROGRAMS: Final = (TOOLS | READERS) - RENAMING_BUILTINS - PLACING_PROGRAMS - TEXT_PROGRAMS - RUNNERS - {"sed"}
 """Known programs whose names alone say that they do none of this."""
-BY_TEXT: Final = re.compile(r"(?:^|[(;&|`\s])(?:alias|enable|hash|ln|cp|mv|install|sed)\s[^;&|\n]*")
+RENAMING_TEXT: Final = re.compile(r"(?:^|[(;&|`\s])(?:alias|enable|hash|ln|cp|mv|install|sed)\s[^;&|\n]*")
 """Matches a command within a substitution that may rename or place a program, or run what it reads."""
 
 
@@ -66,7 +76,7 @@ def _of_script(commands: Sequence[Command]) -> str:
     prints = False
     for command in commands:
         words = command.words
-        if not (command.is_piped or command.outputs or command.substituted) and words[0] in OTHERS:
+        if not (command.is_piped or command.outputs or command.substituted) and words[0] in HARMLESS_PROGRAMS:
             prints = False
             continue
         prints = (prints if command.is_piped else False) or _prints_server(words)
@@ -78,7 +88,7 @@ def _of_script(commands: Sequence[Command]) -> str:
         if command.outputs:
             written.update(command.outputs)
         for each in command.substituted:
-            for text in BY_TEXT.findall(each.text):
+            for text in RENAMING_TEXT.findall(each.text):
                 if found := _of_words(text.strip("(;&|` \t\n").rstrip(")`").split(), written):
                     return found
     return ""
@@ -92,7 +102,7 @@ def places_program(commands: Iterable[Command]) -> bool:
 def _places(command: Command) -> bool:
     if _of_outputs(command.outputs) or (command.outputs and any(map(_names_runner, command.words[1:]))):
         return True
-    within = (text for each in command.substituted for text in BY_TEXT.findall(each.text))
+    within = (text for each in command.substituted for text in RENAMING_TEXT.findall(each.text))
     return _words_place(command.words) or any(
         _words_place(text.strip("(;&|` \t\n").rstrip(")`").split()) for text in within
     )
@@ -101,7 +111,7 @@ def _places(command: Command) -> bool:
 def _words_place(words: Sequence[str]) -> bool:
     for at, word in enumerate(words):
         name = word.rpartition("/")[2]
-        if name in PLACING:
+        if name in PLACING_PROGRAMS:
             sources, target = words[at + 1 : -1], words[-1].rpartition("/")[2]
             is_same = target in {"", ".", *RUNNERS} or PYTHON.fullmatch(target) is not None
             return bool(_placed(words[at + 1 :])) or (not is_same and any(map(_names_runner, sources)))
@@ -126,13 +136,13 @@ def _of_words(words: Sequence[str], written: set[str]) -> str:
         folder, slash, name = word.rpartition("/")
         if slash and name in TEXT_PROGRAMS and folder not in SYSTEM_FOLDERS:
             return f"{quoted(word)} may be any program"
-        if name in NAMING and _renames(name, words[at + 1 :]):
+        if name in RENAMING_BUILTINS and _renames(name, words[at + 1 :]):
             return f"`{name}` may change which program a name runs"
         if name == "sed" and sed_runs(words[at + 1 :]):
             return "`sed` may run what it reads"
-        if name in PLACING and (found := _placed(words[at + 1 :])):
+        if name in PLACING_PROGRAMS and (found := _placed(words[at + 1 :])):
             return f"{quoted(name)} may put another program in the place of {quoted(found)}"
-        if name in SOURCING and (file := "".join(words[at + 1 : at + 2])) in written and _is_settings(file):
+        if name in SOURCE_COMMANDS and (file := "".join(words[at + 1 : at + 2])) in written and _is_settings(file):
             return f"{quoted(file)}, which the script writes, may change which program a name runs"
         if name not in RUNNERS and not word.startswith("-"):
             break
@@ -144,8 +154,8 @@ def _is_settings(file: str) -> bool:
 
 
 def _renames(name: str, arguments: Sequence[str]) -> bool:
-    named = [word for word in arguments if not (name in LISTS and word == "-p")]
-    return any(RENAMES.fullmatch(word) is not None for word in named)
+    named = [word for word in arguments if not (name in LISTING_COMMANDS and word == "-p")]
+    return any(RENAMING_WORD.fullmatch(word) is not None for word in named)
 
 
 def _placed(arguments: Sequence[str]) -> str:
@@ -153,10 +163,10 @@ def _placed(arguments: Sequence[str]) -> str:
     names = [
         word.partition("=")[2].rpartition("/")[2] if "=" in word else word.rpartition("/")[2] for word in arguments
     ]
-    found = next((name for name in names if name in PRINTING), "")
+    found = next((name for name in names if name in PRINTING_PROGRAMS), "")
     if found or not names:
         return found
-    is_open = names[-1] in KNOWN_BY_NAME or "$" in names[-1] or "`" in names[-1]
+    is_open = names[-1] in KNOWN_PROGRAMS or "$" in names[-1] or "`" in names[-1]
     return names[-1] if is_open and any(map(_names_runner, arguments[:-1])) else ""
 
 
@@ -167,5 +177,5 @@ def _names_runner(word: str) -> bool:
 
 
 def _of_outputs(outputs: Iterable[str]) -> str:
-    found = next((file for file in outputs if "/" in file and file.rpartition("/")[2] in PRINTING), "")
+    found = next((file for file in outputs if "/" in file and file.rpartition("/")[2] in PRINTING_PROGRAMS), "")
     return f"{quoted(found)}, which the script writes, may be any program" if found else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.flags import LEVEL, NEGATIVE, flag_of_any_release
+from policy.intake.command.flags import LEVEL_OPTION, NEGATIVE_NUMBER, flag_of_any_release
 from policy.intake.command.words import Unknown
 from policy.messages import quoted
 
@@ -46,19 +46,24 @@ VLLM_FLAGS: Final = {
     "--trust_remote_code": "--trust-remote-code",
 }
 """The server's own flags that set an option of vLLM. It takes no other name with underscores, nor dotted options."""
-OWN: Final = (OWN_FLAGS | OWN_SWITCHES | VLLM_FLAGS.keys()) - {"--model", "--config", "--max_log_len", "--task"}
+PARSER_FLAGS: Final = (OWN_FLAGS | OWN_SWITCHES | VLLM_FLAGS.keys()) - {
+    "--model",
+    "--config",
+    "--max_log_len",
+    "--task",
+}
 """The flags of the server's parser when it runs vLLM; it has `--max_log_len` and `--task` only without vLLM."""
-END: Final = "--"
-WITHOUT_EFFECT: Final = {
+END_OF_OPTIONS: Final = "--"
+IGNORED_FLAGS: Final = {
     "--model": "its own `--model_id` names the model",
     "--config": "it reads no file of options; write them as arguments",
 }
 VLLM: Final = "vllm"
-MANY: Final = 1_000_000
+UNLIMITED: Final = 1_000_000
 """The number of values of a flag that takes any number of them."""
 TRANSFORMERS: Final = "huggingface"
 ADDED: Final = "added by KServe's Hugging Face server"
-NOT_SURE: Final = (
+UNCERTAIN_BACKEND: Final = (
     "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"
 )
 
@@ -87,13 +92,13 @@ def server_words(words: Sequence[str], places: Sequence[str]) -> ServerWords:
     for place, word in zip(places, words, strict=True):
         flag, equals, value = word.partition("=")
         flag = _full(flag)
-        if word == END and not is_ended:
+        if word == END_OF_OPTIONS and not is_ended:
             is_ended = True
             if room:
                 found.words.append(word)
                 found.places.append(place)
             continue
-        if is_ended or not word.startswith("-") or NEGATIVE.fullmatch(word) is not None:
+        if is_ended or not word.startswith("-") or NEGATIVE_NUMBER.fullmatch(word) is not None:
             if waiting:
                 found.own[waiting] = place, word
             elif room or type(word) is Unknown:
@@ -112,8 +117,8 @@ def server_words(words: Sequence[str], places: Sequence[str]) -> ServerWords:
         elif flag in OWN_FLAGS:
             found.own[flag] = place, Unknown(value) if type(word) is Unknown else value
             waiting = "" if equals else flag
-            if flag in WITHOUT_EFFECT:
-                found.notes.append(f"{place}: KServe's Hugging Face server ignores `{flag}`: {WITHOUT_EFFECT[flag]}")
+            if flag in IGNORED_FLAGS:
+                found.notes.append(f"{place}: KServe's Hugging Face server ignores `{flag}`: {IGNORED_FLAGS[flag]}")
         elif flag in OWN_SWITCHES:
             continue
         elif (values := _values_of(named := VLLM_FLAGS.get(flag, flag))) is not None:
@@ -133,16 +138,22 @@ def size_flags(gpus: int) -> list[str]:
 
 def _full(flag: str) -> str:
     """The server's own flag that a flag abbreviates, if it is the only one and none of vLLM's; else as it is."""
-    if flag in OWN_FLAGS or flag in OWN or not flag[2:] or not flag.startswith(END) or _values_of(flag) is not None:
+    if (
+        flag in OWN_FLAGS
+        or flag in PARSER_FLAGS
+        or not flag[2:]
+        or not flag.startswith(END_OF_OPTIONS)
+        or _values_of(flag) is not None
+    ):
         return flag
-    found = [name for name in OWN if name.startswith(flag)]
+    found = [name for name in PARSER_FLAGS if name.startswith(flag)]
     return found[0] if len(found) == 1 else flag
 
 
 def _values_of(flag: str) -> int | None:
     """How many values a flag of vLLM takes at most in any release; None if no release has it, as it is spelled here."""
-    if flag.startswith(LEVEL):
-        return int(flag == LEVEL)
+    if flag.startswith(LEVEL_OPTION):
+        return int(flag == LEVEL_OPTION)
     if flag.startswith("--") and ("_" in flag or "." in flag):
         return None
     found = flag_of_any_release(flag)
@@ -150,7 +161,7 @@ def _values_of(flag: str) -> int | None:
         return None
     if found.constant is not None:
         return 0
-    return MANY if found.nargs == "+" else found.nargs if isinstance(found.nargs, int) else 1
+    return UNLIMITED if found.nargs == "+" else found.nargs if isinstance(found.nargs, int) else 1
 
 
 def _renamed(word: str, flag: str) -> str:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 EXPANSION: Final = re.compile(r"\$[{(]|`|\$(?:[A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!-])")
 """Matches the beginning of an expansion, or a whole variable without braces."""
-NAMED: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!-])")
+EXPANSION_NAME: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!-])")
 REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)")
-ASSIGNED: Final = re.compile(
+ASSIGNMENT_START: Final = re.compile(
     r"""(?:^|(?<=[\s({]))(?:([A-Za-z_][A-Za-z0-9_]*+)\+?=(["']?[A-Za-z0-9])?"""
     r"""|(?:for|select)[ \t]++([A-Za-z_][A-Za-z0-9_]*+)[ \t]++in\s)"""
 )
 """Matches an assignment within a line, up to the beginning of a known value, or the beginning of a loop over values."""
-ENDS: Final = re.compile(r"[;\n]")
+LINE_END: Final = re.compile(r"[;\n]")
 VLLM: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])", re.IGNORECASE)
 """Matches vLLM's name within the name of an image or a variable: `vllm/vllm-openai`, `$VLLM_IMAGE`."""
 
@@ -43,7 +43,7 @@ def image_text(word: str) -> str:
     parts: list[str] = []
     at = 0
     while (found := EXPANSION.search(word, at)) is not None:
-        name = NAMED.match(word, found.start())
+        name = EXPANSION_NAME.match(word, found.start())
         parts += [word[at : found.start()], f"${{{'…' if name is None else name[1]}}}"]
         at = _end(word, found)
     return Unknown("".join([*parts, word[at:]]))
@@ -93,8 +93,8 @@ def named_images(text: str) -> NamedImages:
     users: dict[str, list[list[str]]] = {}
     assigned: set[str] = set()
     found: list[str] = []
-    for line in ENDS.split(text):
-        parts = ASSIGNED.findall(line)
+    for line in LINE_END.split(text):
+        parts = ASSIGNMENT_START.findall(line)
         names = [name or looped for name, _, looped in parts]
         if names:
             assigned.update(name or looped for name, known, looped in parts if known or looped)

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from policy.intake.command.installer_options import InstallVariables
-from policy.intake.command.pip_command import MAY_INSTALL, PIP_NAME, UNCERTAIN, InstallEffect, pip_effect, subcommand
+from policy.intake.command.pip_command import (
+    PIP_NAME,
+    POSSIBLE_INSTALLATION,
+    UNCERTAIN_EFFECT,
+    InstallEffect,
+    pip_effect,
+    subcommand,
+)
 from policy.intake.command.programs import COPY_PROGRAMS, RUNNERS, SHELLS, SYSTEM_MANAGERS, TEXT_PROGRAMS
 from policy.intake.command.requirement import exact_version, names_its_package
 from policy.intake.command.words import Unknown
@@ -24,7 +31,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INSTALLS: Final = re.compile(
+INSTALL_COMMAND: Final = re.compile(
     r"(?<![\w-])(?:(?:easy_)?install|uninstall|remove|sync|add|update|develop|activate|deactivate)(?![\w-])"
 )
 INSTALLER: Final = re.compile(
@@ -39,7 +46,7 @@ MANAGER_COMMANDS: Final = {
     ),
 }
 """The subcommands of other package managers that change the installed packages or the active environment."""
-SOURCING: Final = frozenset({".", "source", "eval"})
+SOURCE_COMMANDS: Final = frozenset({".", "source", "eval"})
 """Shell commands that run other commands in the shell."""
 ACTIVATION: Final = frozenset({"activate", "deactivate"})
 
@@ -52,30 +59,30 @@ def installed_vllm(words: Sequence[str]) -> Installation | None:
 
 def install_effect(words: Sequence[str], variables: InstallVariables) -> InstallEffect | None:
     """How a command affects the vLLM that runs after it; None if it does not."""
-    if not any(map(INSTALLS.search, words)):
+    if not any(map(INSTALL_COMMAND.search, words)):
         return None
     programs = [word.rpartition("/")[2] for word in words]
     if programs[0] in TEXT_PROGRAMS or programs[0] in COPY_PROGRAMS:
-        return UNCERTAIN if any(map(may_install, words)) else None
+        return UNCERTAIN_EFFECT if any(map(may_install, words)) else None
     for index, program in enumerate(programs):
         if program in SYSTEM_MANAGERS:
             return None
         if PIP_NAME.fullmatch(program) is not None:
             return pip_effect(words, programs, index, variables)
         is_changing = subcommand(words, index + 1, MANAGER_COMMANDS.get(program, ())) is not None
-        if is_changing or program in SHELLS or program in SOURCING or program in {"setup.py", "deactivate"}:
+        if is_changing or program in SHELLS or program in SOURCE_COMMANDS or program in {"setup.py", "deactivate"}:
             cause = f"{quoted(program)} may install another vLLM or activate an environment with one"
-            activates = program in SOURCING or not ACTIVATION.isdisjoint(words[index:])
+            activates = program in SOURCE_COMMANDS or not ACTIVATION.isdisjoint(words[index:])
             activated = _activated(words) if index == 0 else None
             return InstallEffect(Installation(None, cause), activates=activates, activated=activated)
     text = " ".join(words)
     is_installer = INSTALLER.search(text) is not None or any(type(word) is Unknown for word in words[:1])
-    return UNCERTAIN if is_installer and "vllm" in text.lower() else None
+    return UNCERTAIN_EFFECT if is_installer and "vllm" in text.lower() else None
 
 
 def may_install(text: str) -> bool:
     """Whether a text has a command in `$(…)` or backticks that may install vLLM."""
-    if not ("$(" in text or "`" in text) or INSTALLS.search(text) is None:
+    if not ("$(" in text or "`" in text) or INSTALL_COMMAND.search(text) is None:
         return False
     return INSTALLER.search(text) is not None and "vllm" in text.lower()
 
@@ -95,7 +102,7 @@ def _activated(words: Sequence[str]) -> str | None:
 def as_uncertain(installation: Installation) -> Installation:
     """An installation that may not happen."""
     version = installation.version
-    return installation if version is None else replace(MAY_INSTALL, likely=version)
+    return installation if version is None else replace(POSSIBLE_INSTALLATION, likely=version)
 
 
 def vllm_of_runner(program: str, arguments: Sequence[str], started: str) -> list[Installation]:

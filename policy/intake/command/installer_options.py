@@ -98,7 +98,7 @@ PYTHON: Final = launcher(
     flags="-b -B -E -I -O -P -q -s -u -v", values="-W -X", modules="-m", abbreviates=False, ends_options=False
 )
 """Python's options before `-m pip` that do not change the environment."""
-TRANSPARENT: Final = frozenset({"nohup", "nice", "ionice", "stdbuf", "time", "command"})
+TRANSPARENT_LAUNCHERS: Final = frozenset({"nohup", "nice", "ionice", "stdbuf", "time", "command"})
 """Launchers that start pip as they are started: in the same environment, and until it has ended."""
 UV_VARIABLES: Final = frozenset(
     {
@@ -114,7 +114,7 @@ UV_VARIABLES: Final = frozenset(
 """The variables of uv that do not change where and whether `uv pip install` installs."""
 SYSTEM: Final = "--system"
 SYSTEM_VARIABLE: Final = "UV_SYSTEM_PYTHON"
-TRUE: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
+TRUE_VALUES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 PIP_PREFIX: Final = "PIP_"
 UV_PREFIX: Final = "UV_"
 ENVIRONMENT_VARIABLES: Final = ("VIRTUAL_ENV", "CONDA_PREFIX")

@@ -9,12 +9,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.builtin_tables import DECLARATIONS, TRAP_COMMANDS
-from policy.intake.command.certain_scripts import CLOSING
+from policy.intake.command.certain_scripts import CLOSING_WORDS
 from policy.intake.command.programs import (
-    ACTIONS,
     FIND,
     KSERVE_CHECK,
     OTHER_SCRIPTS,
+    PROGRAM_ACTIONS,
     PROGRAMS,
     PYTHON,
     RENDERERS,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BUILTINS: Final = frozenset(
     {
-        *CLOSING,
+        *CLOSING_WORDS,
         *DECLARATIONS,
         *("((", ")", ":", "break", "cd", "continue", "dirs", "esac", "exit", "getopts", "history", "jobs", "let"),
         *("popd", "pushd", "pwd", "read", "return", "set", "shift", "shopt", "times", "type", "ulimit", "umask"),
@@ -52,17 +52,17 @@ TOOLS: Final = frozenset(
     }
 )
 """Other programs: of the system, for devices, for files and models, and clients that measure a server."""
-READ: Final = frozenset({*SHELLS, *PROGRAMS, *OTHER_SCRIPTS, "eval", "xargs"})
+READ_PROGRAMS: Final = frozenset({*SHELLS, *PROGRAMS, *OTHER_SCRIPTS, "eval", "xargs"})
 """Programs whose scripts or commands have been read already, or whose file is known."""
 TRAP: Final = "trap"
-SIMPLE: Final = re.compile(r"[\w ./%-]*+")
+SIMPLE_COMMAND: Final = re.compile(r"[\w ./%-]*+")
 """Matches a single command without variables."""
 RAY: Final = "ray"
 RAY_COMMANDS: Final = frozenset({"get", "health-check", "list", "memory", "start", "status", "stop", "summary"})
 """The subcommands of Ray that start no other program."""
 MODULES: Final = RENDERERS | {"http.server", "json.tool", "pip", "site", "sysconfig", "venv"}
 """Modules that start no other program."""
-SHOWS: Final = frozenset({"-V", "-VV", "--version", "-h", "--help"})
+PRINT_OPTIONS: Final = frozenset({"-V", "-VV", "--version", "-h", "--help"})
 """Options with which Python only prints something."""
 CALCULATION: Final = re.compile(r"\$\(\([\w\s+*/%-]*+\)\)|\$\([A-Z_][A-Z0-9_]*+\)")
 """Matches a calculation, or a reference of Kubernetes to a variable, such as one that a controller sets."""
@@ -81,10 +81,10 @@ def is_known_program(words: Sequence[str], at: int) -> bool:
     if name == RAY:
         return bool(arguments) and arguments[0] in RAY_COMMANDS
     if name == FIND:
-        return ACTIONS.isdisjoint(arguments)
+        return PROGRAM_ACTIONS.isdisjoint(arguments)
     if PYTHON.fullmatch(name):
         return _is_known_python(arguments)
-    return name in BUILTINS or name in TOOLS or name in TEXT_PROGRAMS or name in READ
+    return name in BUILTINS or name in TOOLS or name in TEXT_PROGRAMS or name in READ_PROGRAMS
 
 
 def has_known_substitutions(words: Sequence[str]) -> bool:
@@ -105,10 +105,10 @@ def _is_known_pipeline(text: str) -> bool:
 
 
 def _is_known_trap(text: str) -> bool:
-    return SIMPLE.fullmatch(text) is not None and (text.split() or ["-"])[0] in TRAP_COMMANDS
+    return SIMPLE_COMMAND.fullmatch(text) is not None and (text.split() or ["-"])[0] in TRAP_COMMANDS
 
 
 def _is_known_python(arguments: Sequence[str]) -> bool:
-    if not arguments or arguments[0] in SHOWS or arguments[0].endswith(KSERVE_CHECK):
+    if not arguments or arguments[0] in PRINT_OPTIONS or arguments[0].endswith(KSERVE_CHECK):
         return True
     return arguments[0] == "-m" and len(arguments) > 1 and arguments[1] in MODULES

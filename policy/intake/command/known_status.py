@@ -17,9 +17,9 @@ CERTAIN_STATUS: Final = {"true": True, ":": True, "false": False}
 TESTS: Final = frozenset({"[", "test"})
 """The commands that ``test_status`` evaluates; the value of a variable in one may be an assumption."""
 NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
-UNARY: Final[dict[str, Callable[[str], bool]]] = {"-n": bool, "-z": operator.not_}
-TEXTS: Final[dict[str, Callable[[str, str], bool]]] = {"=": operator.eq, "!=": operator.ne}
-NUMBERS: Final[dict[str, Callable[[int, int], bool]]] = {
+UNARY_TESTS: Final[dict[str, Callable[[str], bool]]] = {"-n": bool, "-z": operator.not_}
+TEXT_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {"=": operator.eq, "!=": operator.ne}
+NUMBER_TESTS: Final[dict[str, Callable[[int, int], bool]]] = {
     "-eq": operator.eq,
     "-ne": operator.ne,
     "-lt": operator.lt,
@@ -27,7 +27,7 @@ NUMBERS: Final[dict[str, Callable[[int, int], bool]]] = {
     "-gt": operator.gt,
     "-ge": operator.ge,
 }
-NEGATED: Final = frozenset({"!", "("})
+UNSUPPORTED_STARTS: Final = frozenset({"!", "("})
 UNARY_WORDS: Final = 2
 BINARY_WORDS: Final = 3
 
@@ -40,11 +40,11 @@ def test_status(words: Sequence[str]) -> bool | None:
     if len(operands) < UNARY_WORDS:
         return bool(operands and operands[0])
     if len(operands) < BINARY_WORDS:
-        unary = UNARY.get(operands[0])
+        unary = UNARY_TESTS.get(operands[0])
         return None if unary is None else bool(unary(operands[1]))
-    if len(operands) > BINARY_WORDS or operands[0] in NEGATED:
+    if len(operands) > BINARY_WORDS or operands[0] in UNSUPPORTED_STARTS:
         return None
     left, name, right = operands
-    if name in NUMBERS and NUMBER.fullmatch(left) is not None and NUMBER.fullmatch(right) is not None:
-        return NUMBERS[name](int(left), int(right))
-    return TEXTS[name](left, right) if name in TEXTS else None
+    if name in NUMBER_TESTS and NUMBER.fullmatch(left) is not None and NUMBER.fullmatch(right) is not None:
+        return NUMBER_TESTS[name](int(left), int(right))
+    return TEXT_TESTS[name](left, right) if name in TEXT_TESTS else None

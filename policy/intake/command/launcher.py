@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.code_variables import vllm_of_variables
-from policy.intake.command.dynamo_arguments import as_vllm_gets_it
+from policy.intake.command.dynamo_arguments import with_vllm_arguments
 from policy.intake.command.evaluated_variables import note_variables, server_variables
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.hidden_starts import hidden_start, places_program
@@ -153,7 +153,7 @@ def _command_line(
     if isinstance(found, ServerCommand):
         installation = installation_of(found, env)
         if found.is_dynamo:
-            found = as_vllm_gets_it(found, env)
+            found = with_vllm_arguments(found, env)
         elif found.is_huggingface_server and gpus:
             size = size_flags(gpus)
             found = replace(found, words=[*found.words, *size], places=[*found.places, *[ADDED] * len(size)])
@@ -188,7 +188,7 @@ def _hidden(context: ScriptContext) -> UnreadableCommand | None:
     return UnreadableCommand(why, "", names_vllm=True) if why else None
 
 
-class Placing(Struct, frozen=True):
+class ProgramChanges(Struct, frozen=True):
     """What a command may do to programs that another one runs: put one in the place of another, or write a script.
 
     ``names`` says what of vLLM's server the command names (`server_names`), and so what its script may name.
@@ -199,19 +199,19 @@ class Placing(Struct, frozen=True):
     names: tuple[bool, bool] = (False, False)
 
 
-def placing_of(words: Sequence[str], env: Variables) -> Placing:
+def program_changes(words: Sequence[str], env: Variables) -> ProgramChanges:
     """What a whole command may do to programs; a part that cannot be read does not count."""
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        return Placing()
+        return ProgramChanges()
     context = ScriptContext(ExpansionBudget())
     try:
         read = expand_words(words, env, context.budget)
         server_of(read, [""] * len(words), env, {}, context)
     except ShellSyntaxError:
-        return Placing()
+        return ProgramChanges()
     scripts = [[Command(read, {})], *context.scripts]
     writes = any(command.outputs for script in scripts for command in script)
-    return Placing(any(map(places_program, scripts)), writes, server_names([*read, *filter(None, env.values())]))
+    return ProgramChanges(any(map(places_program, scripts)), writes, server_names([*read, *filter(None, env.values())]))
 
 
 def installation_of(server: ServerCommand, env: Variables) -> Installation | None:

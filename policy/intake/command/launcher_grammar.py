@@ -18,7 +18,7 @@ from policy.intake.command.words import Unknown, is_unknown_option
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LETTERS: Final = re.compile("-[^-].*", re.DOTALL)
+SHORT_OPTIONS: Final = re.compile("-[^-].*", re.DOTALL)
 """Matches one or more short options, possibly with the value of the last one."""
 
 
@@ -159,7 +159,7 @@ def launcher(
     )
 
 
-UNREAD: Final = Launcher({}, changes_variables=True, is_read=False)
+UNREAD_LAUNCHER: Final = Launcher({}, changes_variables=True, is_read=False)
 """A launcher whose grammar is not known, and which may change variables."""
 
 
@@ -243,7 +243,7 @@ def _read_option(launcher: Launcher, word: str, found: LauncherWords) -> int:
             width = 1 if option.takes_value else 0
         elif option is not None:
             width = 1 + option.values
-    elif LETTERS.fullmatch(word) is not None:
+    elif SHORT_OPTIONS.fullmatch(word) is not None:
         return _read_letters(launcher, word, found)
     if option is not None and width:
         _add(option.meaning, found)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MODE: Final = re.compile(r"-[ioe]|--[ioe]")
 """Matches the beginning of an option of `stdbuf` with the mode of a stream."""
-WITHOUT_MODE: Final = "`stdbuf` starts nothing without the mode of a stream"
+NO_MODE_MESSAGE: Final = "`stdbuf` starts nothing without the mode of a stream"
 PRIORITY: Final = re.compile(r"[0-9]{1,9}")
 POLICIES: Final = {
     "--batch": "b",
@@ -27,10 +27,10 @@ POLICIES: Final = {
 }
 """The long options of `chrt` without values, each with the letter of its policy; the last policy counts."""
 LETTERS: Final = frozenset("aRv")
-WITHOUT_PRIORITY: Final = frozenset("bdeio")
+ZERO_PRIORITY_POLICIES: Final = frozenset("bdeio")
 """The policies whose only priority is 0."""
 PRIORITIES: Final = range(1, 100)
-REFUSED: Final = "`chrt` starts nothing with the priority `{}`"
+PRIORITY_MESSAGE: Final = "`chrt` starts nothing with the priority `{}`"
 
 
 def refusal_of(program: str, words: Sequence[str]) -> str:
@@ -38,13 +38,13 @@ def refusal_of(program: str, words: Sequence[str]) -> str:
     if any(type(word) is not str for word in words):
         return ""
     if program == "stdbuf":
-        return "" if any(map(MODE.match, words)) else WITHOUT_MODE
+        return "" if any(map(MODE.match, words)) else NO_MODE_MESSAGE
     policy = _policy(words[:-1]) if program == "chrt" and words and PRIORITY.fullmatch(words[-1]) is not None else None
     if policy is None:
         return ""
     priority = int(words[-1])
-    is_valid = priority == 0 if policy in WITHOUT_PRIORITY else priority in PRIORITIES
-    return "" if is_valid else REFUSED.format(words[-1])
+    is_valid = priority == 0 if policy in ZERO_PRIORITY_POLICIES else priority in PRIORITIES
+    return "" if is_valid else PRIORITY_MESSAGE.format(words[-1])
 
 
 def _policy(options: Sequence[str]) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.launcher_grammar import UNREAD, Meaning, launcher
+from policy.intake.command.launcher_grammar import UNREAD_LAUNCHER, Meaning, launcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,42 +22,44 @@ PRIORITY: Final = re.compile("[0-9]{1,4}")
 USER: Final = re.compile("[^-].*", re.DOTALL)
 NICENESS: Final = re.compile("-[-+]?[0-9]{1,9}")
 """Matches the former option of `nice`: `-5`, `--5`."""
-GNU: Final = "--help --version"
-LINUX: Final = "-h --help -V --version"
+GNU_STOPS: Final = "--help --version"
+LINUX_STOPS: Final = "-h --help -V --version"
 
-SYSTEM: Final[dict[str, Launcher]] = {
+SYSTEM_LAUNCHERS: Final[dict[str, Launcher]] = {
     # https://www.gnu.org/software/coreutils/manual/coreutils.html
-    "nohup": launcher(stops=GNU),
-    "nice": launcher(values="-n --adjustment", stops=GNU, number=NICENESS),
+    "nohup": launcher(stops=GNU_STOPS),
+    "nice": launcher(values="-n --adjustment", stops=GNU_STOPS, number=NICENESS),
     "timeout": launcher(
         flags="-f --foreground -p --preserve-status -v --verbose",
         values="-k --kill-after -s --signal",
-        stops=GNU,
+        stops=GNU_STOPS,
         operands=(DURATION,),
     ),
-    "stdbuf": launcher(values="-i --input -o --output -e --error", stops=GNU),
+    "stdbuf": launcher(values="-i --input -o --output -e --error", stops=GNU_STOPS),
     "time": launcher(
-        flags="-a --append -p --portability -q --quiet -v --verbose", values="-f --format -o --output", stops=LINUX
+        flags="-a --append -p --portability -q --quiet -v --verbose",
+        values="-f --format -o --output",
+        stops=LINUX_STOPS,
     ),
     # https://man7.org/linux/man-pages/dir_by_project.html#util-linux
-    "setsid": launcher(flags="-c --ctty -f --fork -w --wait", stops=LINUX),
+    "setsid": launcher(flags="-c --ctty -f --fork -w --wait", stops=LINUX_STOPS),
     "ionice": launcher(
-        flags="-t --ignore", values="-c --class -n --classdata", stops=f"{LINUX} -p --pid -P --pgid -u --uid"
+        flags="-t --ignore", values="-c --class -n --classdata", stops=f"{LINUX_STOPS} -p --pid -P --pgid -u --uid"
     ),
     "chrt": launcher(
         flags="-a --all-tasks -b --batch -d --deadline -e --ext -f --fifo -i --idle -o --other -r --rr "
         "-R --reset-on-fork -v --verbose",
         values="-T --sched-runtime -P --sched-period -D --sched-deadline",
-        stops=f"{LINUX} -m --max -p --pid",
+        stops=f"{LINUX_STOPS} -m --max -p --pid",
         operands=(PRIORITY,),
     ),
-    "taskset": launcher(flags="-a --all-tasks -c --cpu-list", stops=f"{LINUX} -p --pid", operands=(MASK,)),
+    "taskset": launcher(flags="-a --all-tasks -c --cpu-list", stops=f"{LINUX_STOPS} -p --pid", operands=(MASK,)),
     "prlimit": launcher(
         flags="--noheadings --raw --verbose",
         values="-o --output",
         attached="-c --core -d --data -e --nice -f --fsize -i --sigpending -l --memlock -m --rss -n --nofile "
         "-q --msgqueue -r --rtprio -s --stack -t --cpu -u --nproc -v --as -x --locks -y --rttime",
-        stops=f"{LINUX} -p --pid",
+        stops=f"{LINUX_STOPS} -p --pid",
     ),
     # https://www.gnu.org/software/bash/manual/bash.html
     "exec": launcher(values="-a", clears="-c", logs_in="-l", stops="--help", abbreviates=False),
@@ -65,7 +67,7 @@ SYSTEM: Final[dict[str, Launcher]] = {
     "builtin": launcher(stops="--help", abbreviates=False),
     # https://github.com/krallin/tini, https://github.com/Yelp/dumb-init, https://github.com/openSUSE/catatonit
     "tini": launcher(flags="-s -v -w -g", values="-p -e -R", stops="-h -l --version", abbreviates=False),
-    "dumb-init": launcher(flags="-c --single-child -v --verbose", values="-r --rewrite", stops=LINUX),
+    "dumb-init": launcher(flags="-c --single-child -v --verbose", values="-r --rewrite", stops=LINUX_STOPS),
     "catatonit": launcher(flags="-g", stops="-h -L -P -V --version"),
     # https://github.com/numactl/numactl
     "numactl": launcher(
@@ -75,7 +77,9 @@ SYSTEM: Final[dict[str, Launcher]] = {
         stops="-h --help -s --show -H --hardware --version -S --shm -f --file",
     ),
     # https://github.com/tianon/gosu, https://github.com/ncopa/su-exec
-    **dict.fromkeys(("gosu", "su-exec"), launcher(stops=GNU, operands=(USER,), abbreviates=False, ends_options=False)),
+    **dict.fromkeys(
+        ("gosu", "su-exec"), launcher(stops=GNU_STOPS, operands=(USER,), abbreviates=False, ends_options=False)
+    ),
     "catchsegv": launcher(stops="-V --help --version"),
     **dict.fromkeys(
         ("busybox", "toybox"),
@@ -105,12 +109,12 @@ UV_VALUES: Final = (
     "--cache-dir --color --allow-insecure-host --directory --project --config-file --python-preference "
     "--preview-features"
 )
-UV_STARTING: Final = (
+UV_START_FLAGS: Final = (
     "--isolated --no-env-file --no-index -U --upgrade --no-sources --reinstall --compile-bytecode "
     "--no-build-isolation --no-build --no-binary --refresh --require-build-hashes --no-require-build-hashes"
 )
 """The flags shared by the subcommands that start a program."""
-UV_STARTING_VALUES: Final = (
+UV_START_VALUES: Final = (
     "--env-file -w --with --with-editable --with-requirements --python-platform --index --default-index -i --index-url "
     "--extra-index-url -f --find-links --index-strategy --keyring-provider -P --upgrade-package --upgrade-group "
     "--resolution --prerelease --prerelease-package --fork-strategy --exclude-newer --exclude-newer-package "
@@ -119,26 +123,26 @@ UV_STARTING_VALUES: Final = (
     "--no-binary-package --refresh-package -p --python"
 )
 UV_TOOL: Final = launcher(
-    flags=f"{UV_FLAGS} {UV_STARTING} --lfs",
-    values=f"{UV_VALUES} {UV_STARTING_VALUES} --from -c --constraints --constraint -b --build-constraints "
+    flags=f"{UV_FLAGS} {UV_START_FLAGS} --lfs",
+    values=f"{UV_VALUES} {UV_START_VALUES} --from -c --constraints --constraint -b --build-constraints "
     "--build-constraint --overrides --override --torch-backend",
     changes="--env-file",
-    stops=LINUX,
+    stops=LINUX_STOPS,
     abbreviates=False,
     variables=("UV_ENV_FILE",),
 )
 UV: Final = launcher(
     flags=UV_FLAGS,
     values=UV_VALUES,
-    stops=LINUX,
+    stops=LINUX_STOPS,
     abbreviates=False,
     variables=("UV_ENV_FILE",),
     commands={
         "run": launcher(
-            flags=f"{UV_FLAGS} {UV_STARTING} --all-extras --dev --no-dev --only-dev --no-default-groups --all-groups "
-            "--editable --no-editable --exact --inexact --active --no-active --no-sync --locked --frozen "
+            flags=f"{UV_FLAGS} {UV_START_FLAGS} --all-extras --dev --no-dev --only-dev --no-default-groups "
+            "--all-groups --editable --no-editable --exact --inexact --active --no-active --no-sync --locked --frozen "
             "--all-packages --no-project",
-            values=f"{UV_VALUES} {UV_STARTING_VALUES} --extra --no-extra --group --no-group --only-group --package "
+            values=f"{UV_VALUES} {UV_START_VALUES} --extra --no-extra --group --no-group --only-group --package "
             "--no-editable-package",
             changes="--env-file",
             files="-s --script --gui-script",
@@ -168,7 +172,7 @@ MAMBA_RUN: Final = launcher(
 MAMBA: Final = launcher(
     flags="-v --verbose -q --quiet -y --yes --no-rc --no-env --no-plugins",
     values="-n --name -p --prefix -r --root-prefix --rc-file --log-level",
-    stops=LINUX,
+    stops=LINUX_STOPS,
     commands={"run": MAMBA_RUN},
     changes_variables=True,
 )
@@ -187,17 +191,17 @@ PIXI_RUN: Final = launcher(
 # https://python-poetry.org/docs/cli/
 POETRY_FLAGS: Final = "-q --quiet --ansi --no-ansi -n --no-interaction --no-plugins --no-cache -v -vv -vvv --verbose"
 POETRY_VALUES: Final = "-P --project -C --directory"
-PACKAGES: Final[dict[str, Launcher]] = {
+PACKAGE_LAUNCHERS: Final[dict[str, Launcher]] = {
     "uv": UV,
     "uvx": UV_TOOL,
     "conda": launcher(
-        flags="-v --verbose --no-plugins", stops=LINUX, commands={"run": CONDA_RUN}, changes_variables=True
+        flags="-v --verbose --no-plugins", stops=LINUX_STOPS, commands={"run": CONDA_RUN}, changes_variables=True
     ),
     **dict.fromkeys(("mamba", "micromamba"), MAMBA),
     "pixi": launcher(
         flags=PIXI_FLAGS,
         values="--color",
-        stops=LINUX,
+        stops=LINUX_STOPS,
         abbreviates=False,
         commands={"run": PIXI_RUN, "r": PIXI_RUN},
         changes_variables=True,
@@ -205,7 +209,7 @@ PACKAGES: Final[dict[str, Launcher]] = {
     "poetry": launcher(
         flags=POETRY_FLAGS,
         values=POETRY_VALUES,
-        stops=LINUX,
+        stops=LINUX_STOPS,
         abbreviates=False,
         commands={"run": launcher(flags=POETRY_FLAGS, values=POETRY_VALUES, stops="-h --help", abbreviates=False)},
     ),
@@ -265,7 +269,7 @@ NCU: Final = launcher(
     "--import-source --source-folders --devices --chips --kill --check-exit-code --config-file --config-file-path "
     "--app-replay-buffer --app-replay-match --app-replay-mode --range-replay-options --pm-sampling-interval "
     "--warp-sampling-interval --hostname -p --port --max-connections --call-stack --call-stack-type",
-    stops=f"{LINUX} -v -i --import --list-sets --list-sections --list-rules --list-metrics --list-chips "
+    stops=f"{LINUX_STOPS} -v -i --import --list-sets --list-sections --list-rules --list-metrics --list-chips "
     "--query-metrics",
     abbreviates=False,
 )
@@ -292,7 +296,7 @@ TORCHRUN_VALUES: Final = (
     "--start-method --event-log-handler --log-dir --local-ranks-filter --node-rank --master-addr --master-port "
     "--local-addr --logs-specs --numa-binding --signals-to-handle"
 )
-TOOLS: Final[dict[str, Launcher]] = {
+TOOL_LAUNCHERS: Final[dict[str, Launcher]] = {
     # https://github.com/pytorch/pytorch/blob/main/torch/distributed/run.py
     "torchrun": launcher(
         flags="--standalone",
@@ -323,7 +327,7 @@ TOOLS: Final[dict[str, Launcher]] = {
         "--hostfile -machinefile --machinefile -f -ppn -x -wdir --wdir -wd --wd -bind-to --bind-to -map-by --map-by "
         "-rank-by --rank-by -rf --rankfile --prefix --timeout -output-filename --output-filename -stdin --stdin",
         pairs="-mca --mca -gmca --gmca -genv -env",
-        stops=LINUX,
+        stops=LINUX_STOPS,
         abbreviates=False,
         changes_variables=True,
     ),
@@ -339,8 +343,8 @@ UNREAD_LAUNCHERS: Final = frozenset(
 )
 """Launchers that may change the environment, and whose words are not read."""
 LAUNCHERS: Final[Mapping[str, Launcher]] = {
-    **SYSTEM,
-    **PACKAGES,
-    **TOOLS,
-    **dict.fromkeys(UNREAD_LAUNCHERS, UNREAD),
+    **SYSTEM_LAUNCHERS,
+    **PACKAGE_LAUNCHERS,
+    **TOOL_LAUNCHERS,
+    **dict.fromkeys(UNREAD_LAUNCHERS, UNREAD_LAUNCHER),
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.filled_folders import FOLDER_OPTION
-from policy.intake.command.paths import MAX_PATH, joined
+from policy.intake.command.paths import MAX_PATH, path_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,10 +37,10 @@ class Links(Struct):
             paths = [*paths, "."]
         for source in paths[:-1]:
             for name in (f"{paths[-1]}/{basename(source.rstrip('/'))}", *(paths[-1:] if len(paths) == 2 else ())):  # noqa: PLR2004  # a source and a name
-                self._add(joined(folder, name), source)
+                self._add(path_in(folder, name), source)
 
     def _add(self, name: str, source: str) -> None:
-        target = joined(dirname(name), source)
+        target = path_in(dirname(name), source)
         if name and name != target and len(name) <= MAX_PATH and len(target) <= MAX_PATH:
             self._targets[name] = target
 

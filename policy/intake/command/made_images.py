@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policy.intake.command.apptainer import FILE, SCHEME, image_name, program_at
+from policy.intake.command.apptainer import IMAGE_FILE, SCHEME, image_name, program_at
 from policy.intake.command.apptainer import PROGRAMS as APPTAINER
 from policy.intake.command.container_programs import CONTAINER_PROGRAMS
 from policy.intake.command.image_words import image_text
@@ -25,26 +25,26 @@ COMPOSE_PROGRAMS: Final = frozenset({"docker-compose", "podman-compose"})
 PROGRAMS: Final = CONTAINER_PROGRAMS | APPTAINER | COMPOSE_PROGRAMS | {"buildah"}
 GROUPS: Final = frozenset({"image", "buildx", "builder", "container", COMPOSE})
 """The words before the command of a container program."""
-BUILDING: Final = frozenset({"build", "bud", "build-using-dockerfile"})
-NAMING: Final = {"tag": 1, "commit": 1, "import": 1}
+BUILD_COMMANDS: Final = frozenset({"build", "bud", "build-using-dockerfile"})
+NAME_COMMANDS: Final = {"tag": 1, "commit": 1, "import": 1}
 """The commands that name an image after other operands, and how many of these there are."""
-LOADING: Final = frozenset({"load", "bake"})
+LOAD_COMMANDS: Final = frozenset({"load", "bake"})
 """The commands that make images with the names that a file has."""
 PULL: Final = "pull"
-STARTING: Final = frozenset({"up", "create", "run"})
+START_COMMANDS: Final = frozenset({"up", "create", "run"})
 """The commands of Compose that make images with the option `--build`."""
-COMMANDS: Final = BUILDING | NAMING.keys() | LOADING | STARTING | {PULL}
-TAGS: Final = re.compile(r"-[A-Za-z]{0,16}t")
+COMMANDS: Final = BUILD_COMMANDS | NAME_COMMANDS.keys() | LOAD_COMMANDS | START_COMMANDS | {PULL}
+TAG_OPTION: Final = re.compile(r"-[A-Za-z]{0,16}t")
 """Matches combined short options of which the last takes the name of an image."""
 OUTPUT_NAME: Final = re.compile(r"(?:^|[,=])name=([^,]+)")
 PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*+\}")
-LOCAL: Final = re.compile(r"(?:(?:index\.)?docker\.io/(?:library/)?|localhost/)")
+DEFAULT_REGISTRY: Final = re.compile(r"(?:(?:index\.)?docker\.io/(?:library/)?|localhost/)")
 """Matches the beginning of a name that means the same without it."""
 MAX_COMMAND: Final = 16
 """How many words before the command of a container program are read."""
 MAX_PATTERNS: Final = 256
-MAKES: Final = "`{}` makes the image {}, which may have another vLLM"
-MAY_MAKE: Final = "`{}` may make the image {}, which may have another vLLM"
+MAKES_MESSAGE: Final = "`{}` makes the image {}, which may have another vLLM"
+MAY_MAKE_MESSAGE: Final = "`{}` may make the image {}, which may have another vLLM"
 
 
 class MadeImages(NamedTuple):
@@ -64,14 +64,14 @@ class MadeImages(NamedTuple):
             return ""
         name = _whole_name(image)
         if name in self.names:
-            return MAKES.format(self.names[name], quoted(image))
+            return MAKES_MESSAGE.format(self.names[name], quoted(image))
         ends = (
             command
             for head, tail, command in self.patterns
             if name.startswith(head) and name.endswith((tail, f"{tail}:latest"))
         )
         command = next(ends, self.other)
-        return MAY_MAKE.format(command, quoted(image)) if command else ""
+        return MAY_MAKE_MESSAGE.format(command, quoted(image)) if command else ""
 
 
 NO_IMAGES: Final = MadeImages({}, (), "")
@@ -87,7 +87,7 @@ def made_images(commands: Iterable[Sequence[str]]) -> MadeImages:
             names.setdefault(_whole_name(image), command)
             continue
         parts = PLACEHOLDER.split(image_text(image)) if image else [""]
-        head, tail = LOCAL.sub("", parts[0], count=1), parts[-1]
+        head, tail = DEFAULT_REGISTRY.sub("", parts[0], count=1), parts[-1]
         if not (head or tail) or len(patterns) == MAX_PATTERNS:
             other = other or command
         else:
@@ -108,17 +108,17 @@ def _made(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     command = f"{name} {verb}"
     operands = [word for word in arguments if not word.startswith("-")]
     if name in COMPOSE_PROGRAMS or group == COMPOSE:
-        if verb == "build" or (verb in STARTING and "--build" in arguments):
+        if verb == "build" or (verb in START_COMMANDS and "--build" in arguments):
             yield f"{name} {COMPOSE}" if group else name, ""
     elif name in APPTAINER:
         if verb in {"build", PULL} and len(operands) > 1 and _is_other_file(*operands[-2:]):
             yield command, image_name(operands[-2])
-    elif verb in BUILDING:
+    elif verb in BUILD_COMMANDS:
         yield from ((command, image) for image in _tags(arguments))
-    elif verb in LOADING:
+    elif verb in LOAD_COMMANDS:
         yield command, ""
-    elif verb in NAMING:
-        yield from ((command, image) for image in operands[NAMING[verb] :])
+    elif verb in NAME_COMMANDS:
+        yield from ((command, image) for image in operands[NAME_COMMANDS[verb] :])
 
 
 def _command_at(words: Sequence[str], program: int) -> tuple[int | None, str]:
@@ -145,7 +145,7 @@ def _tags(arguments: Sequence[str]) -> Iterator[str]:
         made = word
         if word.startswith("--tag="):
             made = word[len("--tag=") :]
-        elif word == "--tag" or TAGS.fullmatch(word) is not None:
+        elif word == "--tag" or TAG_OPTION.fullmatch(word) is not None:
             made = following
         elif word.startswith("-t"):
             made = word[len("-t") :]
@@ -158,7 +158,7 @@ def _tags(arguments: Sequence[str]) -> Iterator[str]:
 
 def _is_other_file(target: str, source: str) -> bool:
     """Whether the file of an image has the name of another image than its source."""
-    if FILE.fullmatch(target) is None:
+    if IMAGE_FILE.fullmatch(target) is None:
         return False
     image = _whole_name(image_name(source))
     return SCHEME.match(source) is None or f"/{image}".rpartition("/")[2] != _whole_name(image_name(target))
@@ -166,5 +166,5 @@ def _is_other_file(target: str, source: str) -> bool:
 
 def _whole_name(image: str) -> str:
     """The name of an image with its tag, without the default registry."""
-    name = LOCAL.sub("", image, count=1)
+    name = DEFAULT_REGISTRY.sub("", image, count=1)
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.filled_folders import CHANGE_LAST, COPIES, FOLDER_OPTION, PACKS, RECURSIVE, SINGLE
-from policy.intake.command.paths import MAX_PATH, joined
+from policy.intake.command.filled_folders import (
+    COPYING_PROGRAMS,
+    FOLDER_OPTION,
+    LAST_FILE_WRITERS,
+    NAMED_FILE_WRITERS,
+    PACKING_ARGUMENT,
+    RECURSIVE_OPTION,
+)
+from policy.intake.command.paths import MAX_PATH, path_in
 from policy.intake.command.programs import SHELLS
 from policy.messages import quoted
 
@@ -25,23 +32,23 @@ if TYPE_CHECKING:
 
 REMOVERS: Final = frozenset({"rm", "rmdir", "shred", "unlink"})
 TARS: Final = frozenset({"tar", "bsdtar", "gtar"})
-NAMES_MODEL: Final = re.compile(r"--?(?:[\w-]{0,64}?[_-])?(?:model|repo|tokenizer|dataset)")
+MODEL_OPTION: Final = re.compile(r"--?(?:[\w-]{0,64}?[_-])?(?:model|repo|tokenizer|dataset)")
 """Matches the beginning of an option that names what a program reads."""
 PATHS: Final = re.compile(r"(?<![\w.~/-])[\w.~/-]++")
 """Matches what may be a path within a text."""
-IS_TEXT: Final = re.compile(r"[\s('\"><]")
+TEXT_CHARACTER: Final = re.compile(r"[\s('\"><]")
 """Matches a character of a word that is code or several words, and not a path."""
 MODEL_FLAGS: Final = frozenset({"--model", "--hf-config-path", "--speculative-config.model", "--speculative-model"})
 CONFIG_FLAG: Final = "--config"
 DRAFT_FLAGS: Final = frozenset({"--speculative-config", "-sc"})
-DRAFT: Final = re.compile(r'"model"\s{0,9}:\s{0,9}"([^"\\]{1,1024})"')
+DRAFT_MODEL: Final = re.compile(r'"model"\s{0,9}:\s{0,9}"([^"\\]{1,1024})"')
 """Matches the model in the JSON of such a flag."""
 GLOB: Final = re.compile(r"[*?\[]")
 BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|skip|use|language)[-_]")
 """Matches the beginning of a flag that takes no value, so that a word after it is the model."""
 
 
-ABSOLUTE: Final = frozenset("/~$")
+ROOT_CHARACTERS: Final = frozenset("/~$")
 """The first characters of a path that is in no working folder, or in one that is not known."""
 IMAGE_FOLDER: Final = "/vllm-workspace"
 """The working folder of vLLM's images, in which a script may start if no other folder is known."""
@@ -121,10 +128,10 @@ class ChangedModels(Struct):
             return
         found: set[bool] = set()
         for name, is_model in _named(server):
-            path = joined(folder, name)
+            path = path_in(folder, name)
             if is_model in found or len(path) > MAX_PATH:
                 continue
-            paths = (path,) if path[:1] in ABSOLUTE else (path, joined(start, path))
+            paths = (path,) if path[:1] in ROOT_CHARACTERS else (path, path_in(start, path))
             maker = next(filter(None, (self._made.get(each) or self._filler(name, each) for each in paths)), None)
             changed = self._changed if is_model else written
             changer = maker or next(filter(None, map(changed.get, paths)), self._many if is_model else None)
@@ -182,7 +189,7 @@ def _named(server: ServerCommand) -> Iterator[tuple[str, bool]]:
         elif value and flag == CONFIG_FLAG:
             yield value, False
         elif flag in DRAFT_FLAGS:
-            yield from ((model, True) for model in DRAFT.findall(value))
+            yield from ((model, True) for model in DRAFT_MODEL.findall(value))
         before = word
 
 
@@ -193,11 +200,11 @@ def _takes_no_value(word: str) -> bool:
 
 def made_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
     """The folders and files that a command may make or fill, as written, without those named as what it reads."""
-    if program in REMOVERS or (program in TARS and any(map(PACKS.match, arguments[:1]))):
+    if program in REMOVERS or (program in TARS and any(map(PACKING_ARGUMENT.match, arguments[:1]))):
         return
     if program in SHELLS or program == "eval":
         arguments = [part for word in arguments for part in word.split()]
-    is_last = program == "mv" or (program in CHANGE_LAST and not any(map(FOLDER_OPTION.match, arguments)))
+    is_last = program == "mv" or (program in LAST_FILE_WRITERS and not any(map(FOLDER_OPTION.match, arguments)))
     is_download = "download" in arguments
     tails = Counter(map(_model_name, arguments))
     for at, word in enumerate(arguments):
@@ -206,7 +213,7 @@ def made_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
             value = value if equals or before.startswith("--") else word[2:]  # as in `-C/models`
         else:
             before, value = "".join(arguments[at - 1 : at]), word
-        is_target = before.startswith("--local") if is_download else NAMES_MODEL.match(before) is None
+        is_target = before.startswith("--local") if is_download else MODEL_OPTION.match(before) is None
         is_target = is_target and (at + 1 == len(arguments) or not is_last) and tails[_model_name(word)] == 1
         if is_target and value and "://" not in value:
             yield value
@@ -220,10 +227,10 @@ def filled_by(program: str, arguments: Sequence[str], made: Sequence[str], fille
     if program in REMOVERS:
         return ()
     matched = [*filter(None, map(_above_glob, made))]
-    if program in SINGLE:
+    if program in NAMED_FILE_WRITERS:
         return matched
-    if program in COPIES:
-        is_whole = program not in {"cp", "scp"} or any(map(RECURSIVE.match, arguments))
+    if program in COPYING_PROGRAMS:
+        is_whole = program not in {"cp", "scp"} or any(map(RECURSIVE_OPTION.match, arguments))
         return [*filled, *made] if is_whole else matched
     return [*made, *matched, "."] if "." in filled else [*made, *matched]
 
@@ -237,7 +244,7 @@ def _above_glob(path: str) -> str:
 def paths_in(arguments: Iterable[str]) -> Iterator[str]:
     """The paths in those words of a command that are code or other texts."""
     for word in arguments:
-        if "/" in word and IS_TEXT.search(word) is not None:
+        if "/" in word and TEXT_CHARACTER.search(word) is not None:
             yield from (path for path in PATHS.findall(word) if "/" in path and len(path) <= MAX_PATH)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
-from policy.intake.command.shell_options import WITHOUT_PIPEFAIL, shell_options, startup_doubt, startup_text
+from policy.intake.command.shell_options import PIPEFAIL_DOUBT, shell_options, startup_doubt, startup_text
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_context import FindServer, ScriptContext, Variables
 
-DEPTH: Final = 4
+MAX_DEPTH: Final = 4
 EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
 """Stands for the unknown arguments of the script that contains `eval`."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
@@ -64,8 +64,8 @@ def server_of_shell(
     if options.has_script:
         if at >= len(words):
             return None
-        if context.depth == DEPTH:
-            why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
+        if context.depth == MAX_DEPTH:
+            why = f"{quoted(words[start])} is nested more than {MAX_DEPTH} shells deep"
             return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if context.depth:
             context.budget.reread(len(words[at]))
@@ -90,7 +90,7 @@ def server_of_shell(
         if isinstance(found, ServerCommand) and program in OTHER_SHELLS:
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
         elif isinstance(found, ServerCommand) and options.has_pipefail and not is_bash:
-            found.doubts[:] = dict.fromkeys([*found.doubts, WITHOUT_PIPEFAIL])
+            found.doubts[:] = dict.fromkeys([*found.doubts, PIPEFAIL_DOUBT])
         if found is None and doubt and (named := startup_text(env)):
             why = f"the variable `{named}` names vLLM's server, and {quoted(words[start])} may evaluate it"
             return UnreadableCommand(why, places[start], names_vllm=True)
@@ -104,7 +104,7 @@ def server_of_shell(
     if is_unknown(words[at]):
         return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
     later = next_start(words, at + 1)
-    if later is None or context.depth == DEPTH:
+    if later is None or context.depth == MAX_DEPTH:
         return script_file(words, places, at)
     found = find(words[later:], places[later:], env, own, context.inner())
     if isinstance(found, ServerCommand):
@@ -144,7 +144,7 @@ def server_of_eval(
         f"`eval` runs {quoted(shown_command([text]))}, which is not read", places[at], names_vllm
     )
     is_known = not any(type(word) is Unknown for word in words[at + 1 :])
-    if context.depth == DEPTH or not (is_known or (names_vllm and _has_visible_gaps(words[at + 1 :]))):
+    if context.depth == MAX_DEPTH or not (is_known or (names_vllm and _has_visible_gaps(words[at + 1 :]))):
         return unread
     context.budget.reread(len(text))
     from policy.intake.command.shell import split  # noqa: PLC0415  # as above
@@ -214,7 +214,7 @@ def server_of_xargs(
     else:
         started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
     is_named = program.rpartition("/")[2] in PROGRAMS
-    if context.depth < DEPTH:
+    if context.depth < MAX_DEPTH:
         found = find(started, places, env, own, context.inner())
         if found is None and not is_named:
             return None

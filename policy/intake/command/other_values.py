@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.flag_values import InvalidField, InvalidValue, parse_value
-from policy.intake.command.flags import flag_history, flag_of_row, only_in, spans
+from policy.intake.command.flags import flag_history, flag_of_row, releases_clause, spans
 from policy.intake.command.parse_result import INVALID
-from policy.intake.command.relevant_options import RELEVANT
+from policy.intake.command.relevant_options import RELEVANT_OPTIONS
 from policy.intake.model.tables import releases_with_flags
 from policy.messages import quoted
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ANY_TEXT: Final = frozenset({"text", "json-or-text", "text-none-unsets"})
 """The kinds that take any text, so that a release with one shows nothing about a value."""
-COMPILATION: Final = "compilation_config"
+COMPILATION_OPTION: Final = "compilation_config"
 MAX_LEVEL: Final = 64
 """The length of the longest text that may be a level of compilation, such as `{"level": 3}`."""
 LEVEL: Final = "level"
@@ -37,8 +37,8 @@ def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult
     """
     if result.assumed is None or flag.constant is False:
         return INVALID
-    is_relevant = flag.dest in RELEVANT and flag.constant is None
-    if is_relevant and (flag.dest != COMPILATION or len(text) > MAX_LEVEL):
+    is_relevant = flag.dest in RELEVANT_OPTIONS and flag.constant is None
+    if is_relevant and (flag.dest != COMPILATION_OPTION or len(text) > MAX_LEVEL):
         return INVALID
     found = _value_in_other_release(flag, text, result.assumed)
     if found is None:
@@ -51,7 +51,7 @@ def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult
     shown = "this value" if flag.secret else quoted(text)
     result.add_launch_error(
         f"vLLM {result.assumed} refuses {shown} for `{flag.name}` ({place}) and would not start; "
-        f"{only_in(first, last, 'takes', 'take')}"
+        f"{releases_clause(first, last, 'takes', 'take')}"
     )
     return value
 

@@ -9,8 +9,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.ambiguous_text import OTHERWISE
-from policy.intake.command.arithmetic import CalculationRefused, calculated
+from policy.intake.command.ambiguous_text import OTHER_READING
+from policy.intake.command.arithmetic import CalculationRefused, calculate
 from policy.intake.command.brackets import backtick_end, bracket_end
 from policy.intake.command.script_variables import NAME
 from policy.intake.command.words import Unknown, is_uncertain
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policy.intake.command.script_commands import ScriptCommands
     from policy.intake.command.script_variables import ScriptVariables
 
-SPECIAL: Final = frozenset("#?$!-0123456789")
+SPECIAL_PARAMETERS: Final = frozenset("#?$!-0123456789")
 """The special parameters other than `@` and `*`, and the digits."""
 SELECTION: Final = re.compile(r"\[([@*]|[0-9]{1,4})\](?::([0-9]{1,4}))?")
 """Matches what follows the name in `${A[@]}`, `${A[0]}` and `${A[@]:1}`."""
@@ -35,9 +35,9 @@ DEFAULT: Final = re.compile(r"(?P<plain>[^'\"\\$`]*)|\"(?P<double>[^\"\\$`]*)\"|
 """Matches the word of `${A:-word}` if it is literal."""
 DEFAULT_IN_QUOTES: Final = re.compile(r"(?P<plain>[^\"\\$`]*)|\"(?P<double>[^\"\\$`]*)\"(?P<single>(?!))?")
 """Like `DEFAULT`, but for `"${A:-word}"`, where a single quote is literal."""
-ASSIGNED_INSIDE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]{0,256}\])?:?=")
+INNER_ASSIGNMENT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]{0,256}\])?:?=")
 """Matches `${A:=` within another expansion."""
-SET_BY_OTHERS: Final = re.compile(
+EXTERNAL_VARIABLE: Final = re.compile(
     r"(?:AZURE_|BASH|COMP_|CUDA|DEBIAN_|EPOCH|GPG_|HIST|KUBERNETES_|LC_|LD_|NCCL_|NV|PYTHON|READLINE_|ROCM_|UV_|XPC_)\w*"
     r"|VLLM_(?:USAGE_SOURCE|ENABLE_CUDA_COMPATIBILITY|WORKER_MULTIPROC_METHOD)|\w+_(?:SERVICE_HOST|SERVICE_PORT\w*)"
     r"|COLUMNS|DIRSTACK|EUID|FUNCNAME|GROUPS|HOME|HOSTNAME|HOSTTYPE|IFS|LANG|LANGUAGE|LINENO|LINES|LOGNAME|MACHTYPE"
@@ -45,7 +45,7 @@ SET_BY_OTHERS: Final = re.compile(
     r"|SHLVL|SRANDOM|TERM|TMOUT|TMPDIR|TZ|UID|USER|_"
 )
 """Matches the variables that a shell, Kubernetes or common images set, so that their defaults may not be used."""
-USED: Final = re.compile(r"#?([A-Za-z_][A-Za-z0-9_]*+)(?!:?[-+=]|\[)")
+REQUIRED_VARIABLE: Final = re.compile(r"#?([A-Za-z_][A-Za-z0-9_]*+)(?!:?[-+=]|\[)")
 """Matches the inside of a `${…}` that a shell refuses after `set -u` if the variable is not set."""
 ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 """Matches `$'…'`, in which bash interprets ANSI C escapes."""
@@ -111,7 +111,7 @@ class ParameterExpansion:
         if character in {"@", "*"}:
             self._read_arguments(text[start : start + 2], in_quotes=in_quotes)
             return start + 2
-        if character in SPECIAL or (self.variables.function_depth and character.isdecimal()):
+        if character in SPECIAL_PARAMETERS or (self.variables.function_depth and character.isdecimal()):
             self.builder.fill(text[start : start + 2], self._special(character), in_quotes=in_quotes)
             return start + 2
         if character == "[" and (end := text.find("]", start)) > 0:
@@ -141,7 +141,7 @@ class ParameterExpansion:
     def _calculated(self, calculation: str) -> str | None:
         """The value of `$((…))`; None if it is not known, with a doubt if a shell refuses it."""
         try:
-            return calculated(calculation[3:-2], self._number)
+            return calculate(calculation[3:-2], self._number)
         except CalculationRefused:
             self.script.doubt_all(f"a shell refuses {quoted(calculation)}, which may end the script there")
             return None
@@ -159,7 +159,7 @@ class ParameterExpansion:
         if not in_quotes and (ansi_c := ANSI_C.match(text, start)) is not None:
             self.script.require_bash("`$'…'`")
             if not self.script.is_bash and "\\'" in ansi_c.group():
-                self.budget.hidden = self.budget.hidden or f"`$'…'` {OTHERWISE}"
+                self.budget.hidden = self.budget.hidden or f"`$'…'` {OTHER_READING}"
             self.budget.fill(ansi_c.end() - start)
             self.builder.put(ANSI_C_ESCAPE.sub(_ansi_c, ansi_c.group(1)).partition("\0")[0], bare=False)
             return ansi_c.end()
@@ -195,7 +195,7 @@ class ParameterExpansion:
     def _read_braces(self, written: str, *, in_quotes: bool) -> None:
         """Expand `${…}`; variables that it may set become unknown."""
         inner = written[2:-1]
-        if self.variables.unset_names and (used := USED.match(inner)) is not None:
+        if self.variables.unset_names and (used := REQUIRED_VARIABLE.match(inner)) is not None:
             self._doubt_unset(used.group(1))
         elements = self._selected(inner, in_quotes=in_quotes)
         if elements is not None:
@@ -205,7 +205,7 @@ class ParameterExpansion:
         self.builder.fill(written, value, in_quotes=in_quotes or is_quoted or self._is_one_word(inner))
         if value is None:
             self.variables.forget_assigned(inner)
-            self.variables.forget(found.group(1) for found in ASSIGNED_INSIDE.finditer(inner))
+            self.variables.forget(found.group(1) for found in INNER_ASSIGNMENT.finditer(inner))
 
     def _selected(self, inner: str, *, in_quotes: bool) -> Sequence[str] | None:
         """The elements that `${A[@]}`, `${A[0]}` or `${A[@]:1}` selects; None if unknown, or for any other form."""
@@ -270,7 +270,7 @@ class ParameterExpansion:
 
     def _may_be_set(self, name: str) -> bool:
         """Whether a variable that is not stated may be set by a shell, an image, or a hidden source."""
-        return self.has_hidden_variables or SET_BY_OTHERS.fullmatch(name) is not None
+        return self.has_hidden_variables or EXTERNAL_VARIABLE.fullmatch(name) is not None
 
 
 def _default(word: str, *, in_quotes: bool) -> tuple[str | None, bool]:

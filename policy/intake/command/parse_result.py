@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RefusedArgument, RequestFault
 from policy.intake.command.expansion import count_messages, message_limit
-from policy.intake.command.relevant_options import KEPT, RELEVANT
+from policy.intake.command.relevant_options import KEPT_OPTIONS, RELEVANT_OPTIONS
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions, UnknownFlag, UnknownOption
@@ -26,7 +26,7 @@ UNKNOWN: Final = object()
 """The value of an option that is set to something that is not known here."""
 INVALID: Final = object()
 """The value of an option whose text is invalid, after its fault."""
-KNOWN: Final = frozenset({bool, int, float})
+KNOWN_TYPES: Final = frozenset({bool, int, float})
 """The types of values that are always known."""
 MAX_WARNINGS: Final = 32
 COMPOSE_MARK: Final = "!}"
@@ -135,7 +135,7 @@ class ParseResult:
 
     def set_option(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
         """Set an option that facts depend on, unless its value is invalid, and ignore any other."""
-        if flag.dest not in RELEVANT:
+        if flag.dest not in RELEVANT_OPTIONS:
             self.ignore(flag, written, value, place)
         elif value is not INVALID:
             self.store(flag, value, place, written[0])
@@ -175,7 +175,7 @@ class ParseResult:
         self.others[flag.dest] = (value if is_known else UNKNOWN), place
         if self.unknown_options or not is_known:
             self._note_unknown_option(flag, written, place)
-        if flag.dest in KEPT:
+        if flag.dest in KEPT_OPTIONS:
             self.values.pop(flag.dest, None)
             if value is not INVALID:
                 self.values[flag.dest] = value
@@ -251,7 +251,7 @@ class ParseResult:
 
 
 def _is_known(value: Any) -> bool:
-    if type(value) in KNOWN:
+    if type(value) in KNOWN_TYPES:
         return True
     if type(value) is str:
         return "${" not in value or PLACEHOLDER.search(value) is None

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.program_names import program_doubts
-from policy.intake.command.program_walk import MAY_CHANGE, server_of
+from policy.intake.command.program_walk import CHANGE_MESSAGE, server_of
 from policy.intake.command.script_context import ScriptContext
-from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand
+from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand
 from policy.masking import shown_command
 from policy.messages import quoted
 from policy.stated_secrets import secret_values
@@ -28,7 +28,7 @@ SERVER: Final = ("vllm", "serve")
 """Stands in for the program that starts a container."""
 
 
-UNSETS: Final = re.compile(r"-u|--unset(?:=|$)|(?:-|-i|--ignore-environment)$")
+UNSET_OPTION: Final = re.compile(r"-u|--unset(?:=|$)|(?:-|-i|--ignore-environment)$")
 """Matches an option of `env` that removes a variable, or all of them, and sets none."""
 
 
@@ -83,15 +83,15 @@ def passed_variables(
         hidden = secret_values(env, (), budget.secrets).hidden
         absent = program_doubts(found.programs[:-1], is_script=is_script)
         doubts = (doubt for doubt in found.doubts if doubt not in absent)
-        options = {place for place, word in zip(places, before, strict=True) if UNSETS.match(word) is not None}
+        options = {place for place, word in zip(places, before, strict=True) if UNSET_OPTION.match(word) is not None}
         unset = (name for name in names if found.env.get(name, "") is None and found.set_at.get(name) in options)
         removed = frozenset() if found.doubts else frozenset(unset)
         return PassedVariables(
             found.env, tuple(map(hidden, doubts)), absent=tuple(map(hidden, absent)), removed=removed
         )
-    return None if found is None or found.remedy == STARTS_NOTHING else _unknown(words[0], env)
+    return None if found is None or found.remedy == NO_START_REMEDY else _unknown(words[0], env)
 
 
 def _unknown(program: str, env: dict[str, str | None]) -> PassedVariables:
     """Variables whose values are not known, because of a program that is not known."""
-    return PassedVariables(dict.fromkeys(env), (MAY_CHANGE.format(quoted(shown_command([program]))),))
+    return PassedVariables(dict.fromkeys(env), (CHANGE_MESSAGE.format(quoted(shown_command([program]))),))

@@ -15,7 +15,7 @@ DEVICES: Final = re.compile(
     re.DOTALL,
 )
 """Matches a path below `/dev` or `/proc` that leads to no file of a folder elsewhere."""
-IN_HOME: Final = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/(?!\.\.(?:/|\Z))[^/$`*?\[{]*+)*+")
+HOME_PATH: Final = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/(?!\.\.(?:/|\Z))[^/$`*?\[{]*+)*+")
 """Matches a path in the home of the user who runs a command, of which only the home is not known."""
 LINKS: Final = {
     **{f"/{name}": f"/usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")},
@@ -28,10 +28,10 @@ LINKS: Final = {
 LINK_STARTS: Final = tuple(LINKS)
 MAX_LINK: Final = 3
 """The maximum number of folders in the path of such a link."""
-VOLATILE: Final = ("/proc/", "/dev/fd")
+VOLATILE_FOLDERS: Final = ("/proc/", "/dev/fd")
 """The beginnings of folders that lead elsewhere in each process."""
 
-ANYWHERE: Final = "\0"
+ANY_FOLDER: Final = "\0"
 """Stands for a working folder that may be any."""
 
 
@@ -40,18 +40,18 @@ def is_device(path: str) -> bool:
     return path.startswith(("/dev/", "/proc/")) and DEVICES.match(path) is not None
 
 
-def from_root(path: str) -> str:
+def without_root_links(path: str) -> str:
     """A normalized path without links of a process to the root at its beginning: `/proc/self/root/data`."""
     found = ROOT.match(path)
     return path if found is None else path[found.end() :] or "/"
 
 
-def from_slash(path: str) -> str:
+def absolute_path(path: str) -> str:
     """An absolute path without `.`, `..` and a link to the root at its beginning; a relative one is from the root."""
-    return from_root(normpath("/" + path.lstrip("/")))
+    return without_root_links(normpath("/" + path.lstrip("/")))
 
 
-def joined(folder: str, path: str) -> str:
+def path_in(folder: str, path: str) -> str:
     """A path in a folder without `.` and `..`; a path that is too long even then is returned without the folder."""
     if len(path) > MAX_PATH:
         path = normpath(path)
@@ -59,11 +59,11 @@ def joined(folder: str, path: str) -> str:
         return path
     if path[:1] in {"~", "$"}:
         folder = ""
-    found = from_root(normpath(join(folder, path)))
+    found = without_root_links(normpath(join(folder, path)))
     return found[1:] if found[:2] == "//" else "" if found == "." else found
 
 
-def resolved(path: str) -> str | None:
+def resolve(path: str) -> str | None:
     """An absolute path without `.`, `..` and links of the images; None if it is not known.
 
     After a link, `..` leads to the folder above the link's target, as for the system. A shell's `cd` leads to the
@@ -76,7 +76,7 @@ def resolved(path: str) -> str | None:
     folder: list[str] = []
     for part in path.split("/"):
         if part == "..":
-            if "/".join(["", *folder[: MAX_LINK + 1]]).startswith(VOLATILE):
+            if "/".join(["", *folder[: MAX_LINK + 1]]).startswith(VOLATILE_FOLDERS):
                 return None
             del folder[-1:]
         elif part not in {"", "."}:

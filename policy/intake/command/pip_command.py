@@ -19,8 +19,8 @@ from policy.intake.command.installer_options import (
     PIP,
     SYSTEM,
     SYSTEM_VARIABLE,
-    TRANSPARENT,
-    TRUE,
+    TRANSPARENT_LAUNCHERS,
+    TRUE_VALUES,
     UV_PIP,
     InstallVariables,
     install_words,
@@ -41,9 +41,9 @@ PIP_NAME: Final = re.compile(r"pip[0-9.]*")
 PIP_COMMANDS: Final = ("install", "uninstall", "sync")
 MAX_OPTIONS: Final = 64
 """The maximum number of words before a subcommand."""
-MAY_INSTALL: Final = Installation(None, "`pip install` may install another vLLM before the start")
+POSSIBLE_INSTALLATION: Final = Installation(None, "`pip install` may install another vLLM before the start")
 """An installation of an unknown version by pip. Its message omits the arguments, which may contain a password."""
-MAY_REMOVE: Final = Installation(None, "`pip uninstall` may remove vLLM before the start")
+POSSIBLE_REMOVAL: Final = Installation(None, "`pip uninstall` may remove vLLM before the start")
 
 
 class Target(Enum):
@@ -77,7 +77,7 @@ class InstallEffect(Struct, frozen=True, gc=False):
     activated: str | None = None
 
 
-UNCERTAIN: Final = InstallEffect(MAY_INSTALL)
+UNCERTAIN_EFFECT: Final = InstallEffect(POSSIBLE_INSTALLATION)
 
 
 def subcommand(words: Sequence[str], at: int, commands: Collection[str]) -> int | None:
@@ -104,23 +104,23 @@ def pip_effect(
     if at is None:
         return None
     if words[at] == "uninstall":
-        return InstallEffect(MAY_REMOVE) if any(map(may_name_vllm, words[at + 1 :])) else None
+        return InstallEffect(POSSIBLE_REMOVAL) if any(map(may_name_vllm, words[at + 1 :])) else None
     if words[at] == "sync" or "xargs" in programs[:index]:  # xargs reads the packages from its input
-        return UNCERTAIN
+        return UNCERTAIN_EFFECT
     is_uv = "uv" in programs[:index]
     found = install_words(UV_PIP if is_uv else PIP, words, index + 1)
     if not found.installs:
         return None
     versions = {word: None if "@" in word else exact_version(word) for word in found.requirements}
     if not found.is_known or any(version is None and may_be_vllm(word) for word, version in versions.items()):
-        return UNCERTAIN
+        return UNCERTAIN_EFFECT
     exact = {version for version in versions.values() if version is not None}
     if not exact:
         return None
     environment = _environment(words, index, variables, is_uv=is_uv, has_system=SYSTEM in found.options)
     version = exact.pop()
     if exact or found.changes or environment is None:
-        return InstallEffect(replace(MAY_INSTALL, likely=None if exact else version))
+        return InstallEffect(replace(POSSIBLE_INSTALLATION, likely=None if exact else version))
     return InstallEffect(Installation(version, f"`pip install` installs vLLM {version} before the start"), environment)
 
 
@@ -159,7 +159,7 @@ def _environment(
         return environment_of(words[at]) if read.starts is Meaning.MODULE and not read.is_unexpected else None
     if program != "uv":
         return None
-    if has_system or (variables.value(SYSTEM_VARIABLE, own) or "").lower() in TRUE:
+    if has_system or (variables.value(SYSTEM_VARIABLE, own) or "").lower() in TRUE_VALUES:
         return Environment(Target.SYSTEM)
     is_named = any(variables.value(name, own) != "" for name in ENVIRONMENT_VARIABLES)
     return None if is_named else Environment(Target.ACTIVATED)
@@ -178,7 +178,7 @@ def _pass_launchers(words: Sequence[str], pip: int, own: dict[str, str | None]) 
             while at < pip and (assignment := ASSIGNMENT.match(words[at])) is not None:
                 own[assignment.group(1)] = None if type(words[at]) is Unknown else words[at][assignment.end() :]
                 at += 1
-        elif program in TRANSPARENT:
+        elif program in TRANSPARENT_LAUNCHERS:
             read = launcher_words(LAUNCHERS[program], words, at + 1)
             if read.is_unexpected or read.meanings:
                 return None

@@ -12,7 +12,7 @@ from policy.intake.command.words import Pattern, Unknown, is_uncertain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_OPERANDS: Final = 2
+TOO_MANY_OPERANDS: Final = 2
 """The smallest number of operands that is too many for `shift`."""
 UNKNOWN_ARGUMENTS: Final = (Unknown("$@", is_several=True),)
 
@@ -52,7 +52,7 @@ class PositionalParameters(Struct):
         """Whether `shift` with its operands certainly takes more arguments than there are."""
         is_known = not any(type(word) is Pattern or getattr(word, "is_several", False) for word in self.words)
         count = operands[0] if operands else "1"
-        is_number = len(operands) < MAX_OPERANDS and count.isdecimal() and len(count) < len(str(MAX_WORDS))
+        is_number = len(operands) < TOO_MANY_OPERANDS and count.isdecimal() and len(count) < len(str(MAX_WORDS))
         return is_known and is_number and int(count) > len(self.words[1:])
 
     def forget(self) -> None:

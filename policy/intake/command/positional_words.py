@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SEPARATORS: Final = ("=", ":")
 """What people write between a flag and its value."""
-LISTS: Final = frozenset("@*")
+LIST_CHARACTERS: Final = frozenset("@*")
 """The characters that mark a reference to a list of words: `"$@"`, `${ARGS[*]}`."""
 
 
@@ -99,7 +99,7 @@ class PositionalWords:
         (word, place, shown), *others = self.unknown
         if not result.serve or "model" in result.values:
             others = self.unknown
-        elif LISTS.isdisjoint(word):
+        elif LIST_CHARACTERS.isdisjoint(word):
             result.values["model"] = result.note_unknown_model(word)
             result.found_at["model"] = place
             result.unknown_words.append((shown, place))

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.paths import MAX_PATH, joined
+from policy.intake.command.paths import MAX_PATH, path_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REPLACED: Final = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*+|\$[0-9@*#?$!_-]|[$`(){}]|~[+-]")
+EXPANSION: Final = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*+|\$[0-9@*#?$!_-]|[$`(){}]|~[+-]")
 """Matches an expansion in a word that may give any text, or the beginning or end of one."""
 GLOB: Final = re.compile(r"[*?\[\]]")
 MARK: Final = re.compile(r"[$`(){}~*?\[\]]")
@@ -29,7 +29,7 @@ MAX_LEVELS: Final = 16
 """The maximum number of levels of a path whose folders are compared one by one."""
 READ_FILE: Final = re.compile(r"\.(?:json|jinja|py|so|safetensors|bin|pth?|gguf|model|tiktoken)\Z")
 """Matches the end of the name of a file that vLLM reads in the folder of a model or its own."""
-HIDDEN: Final = re.compile(r"(?:^|/)\.[^./]")
+HIDDEN_NAME: Final = re.compile(r"(?:^|/)\.[^./]")
 """Matches a folder or file that vLLM does not read in the folder of a model."""
 
 
@@ -74,7 +74,7 @@ class PossiblePath(Struct, frozen=True):
             return False
         if not self.end:
             return self.start is not None
-        return HIDDEN.search(self.end) is None and READ_FILE.search(self.end) is not None
+        return HIDDEN_NAME.search(self.end) is None and READ_FILE.search(self.end) is not None
 
     @property
     def is_known_enough(self) -> bool:
@@ -104,7 +104,7 @@ def possible_path(folder: str, word: str) -> PossiblePath | None:
     if len(word) > MAX_PATH or MARK.search(word) is None:
         return None
     text = QUOTES.sub("", word)
-    replaced = [*REPLACED.finditer(text)]
+    replaced = [*EXPANSION.finditer(text)]
     marks = sorted([*replaced, *GLOB.finditer(text)], key=lambda found: found.start())
     if not marks or (not replaced and text[:1] == "~") or any(mark in text for mark in ("\n", "://")):
         return None
@@ -114,26 +114,26 @@ def possible_path(folder: str, word: str) -> PossiblePath | None:
     above, slash, name = before.rpartition("/")
     if before.strip("/") == "":
         start = None if replaced or before else ""
-    elif len(found := joined(folder, above + slash) if slash else folder) > MAX_PATH:
+    elif len(found := path_in(folder, above + slash) if slash else folder) > MAX_PATH:
         return None
     else:
         start = f"{found.rstrip('/')}/{name}" if found else name
     if start == "" and folder:
         start = f"{folder.rstrip('/')}/"
-    levels = _levels(joined(folder, text)) if not replaced and "**" not in text else 0
+    levels = _levels(path_in(folder, text)) if not replaced and "**" not in text else 0
     return PossiblePath(start, end.rstrip("/"), levels)
 
 
-def within(folder: str, target: str, names: str) -> PossiblePath:
+def possible_child(folder: str, target: str, names: str) -> PossiblePath:
     """A path that may be made in the folder ``target`` as written, with a name of which at most the end is known."""
     if (found := possible_path(folder, target)) is not None:
         return PossiblePath(found.start, "")
     last = QUOTES.sub("", names).rstrip("/").rpartition("/")[2]
     end = last[max((found.end() for found in _marks(last)), default=len(last)) :]
-    start = joined(folder, in_working_folder(target))
+    start = path_in(folder, in_working_folder(target))
     return PossiblePath(f"{start.rstrip('/')}/" if start else "", end)
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
-    yield from REPLACED.finditer(text)
+    yield from EXPANSION.finditer(text)
     yield from GLOB.finditer(text)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 SHELL_COMMANDS: Final = frozenset({"exec", "command", "builtin", "eval", "source", "."})
 """Commands of shells that start what follows them; a few systems have a program `command` too."""
-SHELL_KEEPING: Final = frozenset({"command", "builtin"})
+SHELL_KEEPING_COMMANDS: Final = frozenset({"command", "builtin"})
 """The commands after which the shell still reads its own commands: `command exec vllm`."""
-EXPANDED: Final = frozenset("$`*?[{")
+EXPANSION_CHARACTERS: Final = frozenset("$`*?[{")
 """The characters in a folder that a shell would expand."""
 MAX_DOUBTS: Final = 8
 """How many doubts about the programs of one command are kept."""
@@ -31,7 +31,7 @@ def is_expansion(word: str) -> bool:
     """Whether a known word is a path in whose folder a shell would have replaced something."""
     if type(word) is not str:
         return False
-    return word.startswith("~") or not EXPANDED.isdisjoint(word.rpartition("/")[0])
+    return word.startswith("~") or not EXPANSION_CHARACTERS.isdisjoint(word.rpartition("/")[0])
 
 
 def program_doubts(programs: Sequence[str], *, is_script: bool) -> list[str]:
@@ -48,5 +48,5 @@ def program_doubts(programs: Sequence[str], *, is_script: bool) -> list[str]:
             found[MAY_NOT_EXIST.format(quoted(word))] = None
         elif "=" in word and (assignment := ASSIGNMENT.match(word)) is not None:
             found[MAY_NOT_EXIST.format(quoted(f"{assignment.group()}…"))] = None
-        is_shell = is_shell and not slash and name in SHELL_KEEPING
+        is_shell = is_shell and not slash and name in SHELL_KEEPING_COMMANDS
     return list(islice(found, MAX_DOUBTS))

@@ -19,7 +19,7 @@ from policy.intake.command.evaluated_variables import (
     note_assignments,
     passed_server,
 )
-from policy.intake.command.exported_variables import exported_by
+from policy.intake.command.exported_variables import exported_variables
 from policy.intake.command.installation import vllm_of_runner
 from policy.intake.command.known_programs import has_known_substitutions, is_known_program
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
@@ -47,7 +47,7 @@ from policy.intake.command.programs import (
 from policy.intake.command.python_command import python_command, python_file, python_module
 from policy.intake.command.script_context import ScriptContext, Variables  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.vllm_command import (
-    STARTS_NOTHING,
+    NO_START_REMEDY,
     ServerCommand,
     UnreadableCommand,
     doubt_variables,
@@ -69,13 +69,13 @@ if TYPE_CHECKING:
 
 _Passed: TypeAlias = "tuple[bool, ServerCommand | UnreadableCommand | None]"
 """Whether a program was passed; if not, what it starts."""
-MAY_CHANGE: Final = "{} may change the variables of what it starts"
-MAY_NAME_ANY: Final = "{} is not known, so `env` may set or remove any variable"
-WITHOUT_PATH: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
+CHANGE_MESSAGE: Final = "{} may change the variables of what it starts"
+UNKNOWN_VARIABLES_MESSAGE: Final = "{} is not known, so `env` may set or remove any variable"
+PATHLESS_INSTALLATION: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
 """The vLLM of a program that is searched in `/bin` and `/usr/bin`, where the official images do not have it."""
-EXPORTING: Final = "srun"
+EXPORTING_LAUNCHER: Final = "srun"
 """The launcher of whose words only the exported variables are read."""
-NESTED: Final = {
+NESTED_PROGRAMS: Final = {
     **dict.fromkeys(SHELLS, server_of_shell),
     "eval": server_of_eval,
     "xargs": server_of_xargs,
@@ -157,11 +157,11 @@ class _ProgramWalk(Struct):
             is_vllm = program in PROGRAMS or (at > 0 and is_package(word))
             if is_vllm or (at == 0 and program == "serve" and not self.context.depth):
                 if not self.has_path and "/" not in word:
-                    self.installation = self.installation or WITHOUT_PATH
+                    self.installation = self.installation or PATHLESS_INSTALLATION
                 return subcommand(self.words, self.places, self.own, at + is_vllm)
             if PYTHON.fullmatch(program):
                 return self._python()
-            if program in NESTED:
+            if program in NESTED_PROGRAMS:
                 return self._nested(program)
             if self.context.job is not None and program == "ray" and self.words[at + 1 : at + 2] == ["start"]:
                 return ServerCommand(self.context.job.words, [], self.own, serve=True, warnings=[], doubts=[])
@@ -227,7 +227,7 @@ class _ProgramWalk(Struct):
         if program != "xargs":
             self.context.budget.copy(len(env) + len(self.own))
             env = {**env, **self.own}
-        return NESTED[program](self.words, self.places, env, self.own, self.at, self.context, server_of)
+        return NESTED_PROGRAMS[program](self.words, self.places, env, self.own, self.at, self.context, server_of)
 
     def _pass_variables(self, program: str) -> _Passed:
         """Pass `env`, or the assignments before a command, and set the variables."""
@@ -243,7 +243,7 @@ class _ProgramWalk(Struct):
             if options.unknown_option:
                 return False, unknown_option(self.words, self.places, start, options.unknown_option)
             if options.unknown:
-                self._add_doubt(MAY_NAME_ANY.format(quoted(options.unknown)))
+                self._add_doubt(UNKNOWN_VARIABLES_MESSAGE.format(quoted(options.unknown)))
             if options.folder:
                 self.folders.append(options.folder)
             return not options.refusal, self._refused(options.refusal) if options.refusal else None
@@ -260,7 +260,7 @@ class _ProgramWalk(Struct):
         self.at = len(self.words)
         if not passes_server(rest) and STARTS_VLLM.search(" ".join(rest)) is None:
             return None
-        return UnreadableCommand(why, place, names_vllm=True, remedy=STARTS_NOTHING)
+        return UnreadableCommand(why, place, names_vllm=True, remedy=NO_START_REMEDY)
 
     def _pass_launcher(self, program: str, launcher: Launcher) -> _Passed:
         """Pass a launcher, up to its program; if its words are not all known, up to the next program."""
@@ -321,8 +321,8 @@ class _ProgramWalk(Struct):
         if not self._add_unread(self.at + 1, later) and later == len(self.words):
             return False, other_program(self.words, self.places, self.at)
         exported = {}
-        if program == EXPORTING:
-            exported = exported_by(self.words[self.at + 1 : later], {*self.env, *self.own})
+        if program == EXPORTING_LAUNCHER:
+            exported = exported_variables(self.words[self.at + 1 : later], {*self.env, *self.own})
         self._apply(program, launcher, set(), later)
         self.own.update(exported)
         self.set_at.update(dict.fromkeys(exported, self.places[self.at]))
@@ -362,7 +362,7 @@ class _ProgramWalk(Struct):
         if not may_change and launcher.variables:
             may_change = any(self.own.get(name, self.env.get(name, "")) != "" for name in launcher.variables)
         if may_change:
-            self._add_doubt(MAY_CHANGE.format(quoted(program)))
+            self._add_doubt(CHANGE_MESSAGE.format(quoted(program)))
         elif Meaning.LOGS_IN in meanings:
             self._add_doubt("`exec -l` starts a shell that reads start-up files, and they may set any variable")
         if may_change or Meaning.CLEARS in meanings:

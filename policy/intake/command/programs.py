@@ -39,11 +39,11 @@ CLIS: Final = frozenset(
 )
 """Modules that implement the program `vllm` in some release, or are taken for one that does."""
 
-OF_VLLM: Final = ("vllm.", "vllm_omni.")
+VLLM_PREFIXES: Final = ("vllm.", "vllm_omni.")
 """The beginnings of the names of modules that may start a server, such as `vllm.snapshot.server`."""
 RENDERERS: Final = frozenset({"vllm.entrypoints.launchers.render.entry"})
 """Modules that start a server without an engine."""
-WITHOUT_ENGINE: Final = RENDERERS | {
+MODULES_WITHOUT_ENGINE: Final = RENDERERS | {
     "vllm.benchmarks.datasets.create_txt_slices_dataset",
     "vllm.benchmarks.serve",
     "vllm.benchmarks.sweep.plot",
@@ -98,12 +98,12 @@ INTERPRETERS: Final = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "tclsh", "expect"), ("",)),
 }
 """Other interpreters, with the options before code; an empty one means that any word may be code."""
-WITH_CODE_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
+CODE_FIRST_INTERPRETERS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 """The interpreters whose first argument is code, unless `-f` or `--file` names a file of code."""
-VERSION: Final = "0123456789."
+VERSION_CHARACTERS: Final = "0123456789."
 """The characters of a version after the name of an interpreter."""
 FIND: Final = "find"
-ACTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+PROGRAM_ACTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 """The actions of `find` that run a program."""
 STARTS_PROGRAMS: Final = re.compile(
     r"\bexec[lv]|\bexec\b|\bsystem\b|spawn|popen|subprocess|child_process|\bfork\b|\bqx\b", re.IGNORECASE
@@ -182,7 +182,7 @@ def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:
 
     The code starts other programs, or it names vLLM and may start them.
     """
-    options = INTERPRETERS.get(program.rstrip(VERSION))
+    options = INTERPRETERS.get(program.rstrip(VERSION_CHARACTERS))
     if options is None or not ("" in options or any(_is_code_option(word, options) for word in arguments)):
         return None
     code = " ".join(arguments)
@@ -192,15 +192,19 @@ def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:
 
 def is_interpreter(program: str) -> bool:
     """Whether a program runs code of its arguments or of files: an interpreter, or `find` with what it finds."""
-    return program == FIND or program.rstrip(VERSION) in INTERPRETERS
+    return program == FIND or program.rstrip(VERSION_CHARACTERS) in INTERPRETERS
 
 
 def interpreted_file(program: str, arguments: Sequence[str]) -> str | None:
     """The file that an interpreter runs, `{}` for the files that `find` finds; None if there is none."""
     if program == FIND:
-        return "{}" if any(_runs_found(arguments, at) for at, word in enumerate(arguments) if word in ACTIONS) else None
-    name = program.rstrip(VERSION)
-    if name in WITH_CODE_FIRST:
+        return (
+            "{}"
+            if any(_runs_found(arguments, at) for at, word in enumerate(arguments) if word in PROGRAM_ACTIONS)
+            else None
+        )
+    name = program.rstrip(VERSION_CHARACTERS)
+    if name in CODE_FIRST_INTERPRETERS:
         given = (
             (word.removeprefix("-f").removeprefix("--file").removeprefix("=") or "".join(arguments[at + 1 : at + 2]))
             for at, word in enumerate(arguments)
@@ -214,7 +218,9 @@ def interpreted_file(program: str, arguments: Sequence[str]) -> str | None:
 def _runs_found(arguments: Sequence[str], at: int) -> bool:
     """Whether the action of `find` at a position runs the files that it finds, or passes them to an interpreter."""
     program, *others = (word.rpartition("/")[2] for word in arguments[at + 1 : at + 3] or [""])
-    is_shell = program in SHELLS or program.rstrip(VERSION) in INTERPRETERS or PYTHON.fullmatch(program) is not None
+    is_shell = (
+        program in SHELLS or program.rstrip(VERSION_CHARACTERS) in INTERPRETERS or PYTHON.fullmatch(program) is not None
+    )
     return program == "{}" or (is_shell and others == ["{}"])
 
 

@@ -9,19 +9,19 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy.intake.command.dynamo_arguments import MODULES as DYNAMO_MODULES
-from policy.intake.command.huggingface_server import MODEL_PATH, NOT_SURE, TRANSFORMERS, VLLM, server_words
+from policy.intake.command.huggingface_server import MODEL_PATH, TRANSFORMERS, UNCERTAIN_BACKEND, VLLM, server_words
 from policy.intake.command.program_names import is_expansion
 from policy.intake.command.programs import (
     CLIS,
     KSERVE_CHECK,
-    OF_VLLM,
+    MODULES_WITHOUT_ENGINE,
     OFFLINE_MODULES,
     PROGRAMS,
     SERVERS,
     STARTS_PROGRAMS,
     STARTS_VLLM,
     SUBCOMMANDS,
-    WITHOUT_ENGINE,
+    VLLM_PREFIXES,
     is_unknown,
 )
 from policy.intake.command.vllm_command import (
@@ -40,16 +40,16 @@ from policy.messages import quoted
 PYTHON_VALUES: Final = frozenset("cmWX")
 """The short options of Python that take a value."""
 KSERVE_SERVER: Final = "huggingfaceserver"
-MAIN: Final = ".__main__"
+MAIN_MODULE: Final = ".__main__"
 PACKAGES: Final = ("dynamo.vllm", KSERVE_SERVER)
 """The packages that Python runs by their `__main__`, which may be named too, as a module or as a file."""
-IN_PACKAGE: Final = re.compile(rf"(?:^|(?<=\.))(?:{'|'.join(map(re.escape, PACKAGES))})\Z")
+PACKAGE_NAME: Final = re.compile(rf"(?:^|(?<=\.))(?:{'|'.join(map(re.escape, PACKAGES))})\Z")
 """Matches such a package, alone or in another one."""
 MOVED_MODULE: Final = re.compile(
     r"\.(?=(?:vllm|vllm_omni)\.(?:entrypoints|scripts|snapshot)(?:\.|\Z)|dynamo\.vllm(?:\.(?:unified_)?main)?\Z|huggingfaceserver\Z)"
 )
 """Matches what comes before the module of vLLM in a longer path of a module."""
-NO_FILE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
+MISSING_FILE_MESSAGE: Final = "Python runs the file {}, which may not exist, and does not search for the program"
 
 
 def python_command(
@@ -114,7 +114,7 @@ def python_module(
     words: list[str], places: list[str], own: dict[str, str | None], start: int, named: int, module: str
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a module starts; the word at ``named`` names it, and the program at ``start`` runs it."""
-    if IN_PACKAGE.search(package := module.removesuffix(MAIN)) is not None:
+    if PACKAGE_NAME.search(package := module.removesuffix(MAIN_MODULE)) is not None:
         module = package
     if module in SERVERS:
         found = server_command(words, places, own, named + 1, serve=False)
@@ -128,7 +128,7 @@ def python_module(
         return _moved_module(words, places, own, start, named, module[moved.end() :])
     if is_unknown(words[named]):
         return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
-    if module.startswith(OF_VLLM) and module not in WITHOUT_ENGINE and module not in OFFLINE_MODULES:
+    if module.startswith(VLLM_PREFIXES) and module not in MODULES_WITHOUT_ENGINE and module not in OFFLINE_MODULES:
         why = f"the module {quoted(module)} of vLLM may start a server, and its arguments are not read"
         return UnreadableCommand(why, places[named], names_vllm=True)
     return other_arguments(words, places, named)
@@ -154,7 +154,7 @@ def _kserve_server(words: list[str], places: list[str], own: dict[str, str | Non
         return None
     default = found.own.get("--model_dir", (places[named], MODEL_PATH))
     place, model = found.own.get("--model_id", default)
-    notes = found.notes if found.backend == VLLM else [*found.notes, NOT_SURE]
+    notes = found.notes if found.backend == VLLM else [*found.notes, UNCERTAIN_BACKEND]
     words, places = ["--model", model, *found.words], [place, place, *found.places]
     return ServerCommand(words, places, own, False, notes, is_huggingface_server=True)
 
@@ -173,7 +173,7 @@ def python_file(
     if word.rpartition("/")[2] in PROGRAMS:
         found = subcommand(words, places, own, at + 1)
         if isinstance(found, ServerCommand) and ("/" not in word or is_expansion(word)):
-            found.doubts.append(NO_FILE.format(quoted(word)))
+            found.doubts.append(MISSING_FILE_MESSAGE.format(quoted(word)))
         return found
     if word.endswith(KSERVE_CHECK):
         return None
@@ -189,5 +189,5 @@ def python_file(
 def _package(path: str) -> str:
     """The package whose folder or `__main__.py` is at a path, by the last parts of the path; empty if there is none."""
     text = normpath(path).replace("/", ".")
-    found = IN_PACKAGE.search(text.removesuffix(f"{MAIN}.py"))
+    found = PACKAGE_NAME.search(text.removesuffix(f"{MAIN_MODULE}.py"))
     return "" if found is None else found.group()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from policy.intake.command.script_context import Variables
 
-STARTS_OTHERWISE: Final = "nothing in it is known to start Ray"
-TOO_LONG: Final = f"it has more than {MAX_WORDS} words or {MAX_TEXT} characters"
+NO_RAY_START: Final = "nothing in it is known to start Ray"
+TOO_LONG_MESSAGE: Final = f"it has more than {MAX_WORDS} words or {MAX_TEXT} characters"
 
 
 class RayStart(Struct, frozen=True):
@@ -73,7 +73,7 @@ def ray_start(words: Sequence[str], env: Variables, *, has_hidden_variables: boo
     `env` is what the container gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        return RayStart({}, is_read=False, doubts=[TOO_LONG])
+        return RayStart({}, is_read=False, doubts=[TOO_LONG_MESSAGE])
     budget, job = ExpansionBudget(), RayJob()
     found: ServerCommand | UnreadableCommand | None
     try:
@@ -84,7 +84,7 @@ def ray_start(words: Sequence[str], env: Variables, *, has_hidden_variables: boo
         found = UnreadableCommand(str(error), "")
     secrets, shown = frozenset(budget.secrets), secret_values(env, (), budget.secrets)
     if not isinstance(found, ServerCommand) or found.words is not job.words:
-        why = found.why if isinstance(found, UnreadableCommand) else STARTS_OTHERWISE
+        why = found.why if isinstance(found, UnreadableCommand) else NO_RAY_START
         return RayStart({}, is_read=False, doubts=[shown.hidden(why)], secrets=secrets)
     doubts = [shown.hidden(doubt) for doubt in found.doubts]
     return RayStart(found.env, True, found.folders, doubts, found.installation, job.files, secrets)

@@ -25,8 +25,8 @@ READERS: Final = frozenset(
         *("for", "select", "case", "esac", "done", "fi", "in", "break", "continue", "let", "vllm"),
     ]
 )
-"""Programs and shell commands that do not change the content of the files that they name, but see ``READING``."""
-READING: Final[Mapping[str, re.Pattern[str]]] = {
+"""Programs and shell commands that do not change the content of the files that they name, but see ``READING_WORDS``."""
+READING_WORDS: Final[Mapping[str, re.Pattern[str]]] = {
     "sort": re.compile(
         r"-[bCcdfgHhiMmnRrsuVz]*+(?:[0-9.,]{0,9}|[kStT].*)|--(?:key|field-separator|buffer-size|parallel|temporary-dir\w*"
         r"|batch-size|sort|check|debug|dictionary-order|general-numeric-sort|human-numeric-sort|ignore-case"
@@ -59,14 +59,14 @@ READING: Final[Mapping[str, re.Pattern[str]]] = {
     "awk": re.compile(r"-(?:[FvS].*|-posix|-field-separator.*|-assign.*|-sandbox|-)|[^-].*", re.DOTALL),
 }
 """For each program that may write a file, the words with which it does not."""
-FIRST: Final = frozenset({"vllm"})
+FIRST_WORD_PROGRAMS: Final = frozenset({"vllm"})
 """Programs whose first argument says whether they write."""
-ONE_FILE: Final = frozenset({"uniq", "xxd"})
+ONE_FILE_PROGRAMS: Final = frozenset({"uniq", "xxd"})
 """Programs that write the second named file."""
 AWK: Final = frozenset({"awk", "gawk", "mawk"})
 FIND_ACTIONS: Final = ("-exec", "-ok", "-delete", "-fls", "-fprint")
 WRITING_LETTER: Final = re.compile(r"[wWe]")
-SED_READS: Final = re.compile(
+SED_READING_COMMANDS: Final = re.compile(
     r"(?:[\s;{}!0-9,$~+]++|[/][^/\\\n]*+(?:\\.[^/\\\n]*+)*+/[IM]{0,2}|[pPdDqQnNgGhHxl=]"
     r"|s(?:/(?:[^/\\\n]|\\.)*+/(?:[^/\\\n]|\\.)*+/|\|(?:[^|\\\n]|\\.)*+\|(?:[^|\\\n]|\\.)*+\|"
     r"|#(?:[^#\\\n]|\\.)*+#(?:[^#\\\n]|\\.)*+#|,(?:[^,\\\n]|\\.)*+,(?:[^,\\\n]|\\.)*+,"
@@ -78,17 +78,17 @@ SED_SCRIPT_FILE: Final = re.compile(r"-[nErsuz]*+f")
 """Matches the option of `sed` before a file of its commands."""
 SED_FILE: Final = re.compile(r"[wW][ \t]*+([^\s;}]++)")
 """Matches what may be the file of a command of `sed`."""
-PRINTS: Final = re.compile(
+PRINTING_CODE: Final = re.compile(
     r"""\s*+(?:(?:import|from)\s[\w., ]++[;\s]*+|print\((?:[\w.]++(?!\s*[\w(.])|['"\[\]\s,)]"""
     r"""|(?:[\w.]{0,64}?dirname|[\w.]{0,64}?version|[\w.]{0,64}?find_spec|[\w.]{0,64}?getsitepackages)\()++[;\s]*+)++"""
 )
 """Matches code of Python that imports and prints, and calls no other functions."""
-NAMING: Final = re.compile(
+OUTPUT_OPTION: Final = re.compile(
     r"--(?:log|log-file|report|dest|target|prefix|root|src|wheel-dir|cache-dir|build|partial-dir|temp-dir|backup-dir"
     r"|write-batch|only-write-batch)\Z"
 )
 """Matches an option of `pip` and `rsync` before a file or folder that they write."""
-SHORT_NAMING: Final = frozenset({"-t", "-d", "-w"})
+SHORT_OUTPUT_OPTIONS: Final = frozenset({"-t", "-d", "-w"})
 """The same for short options of `pip`."""
 
 
@@ -97,7 +97,7 @@ def only_reads(program: str, arguments: Sequence[str]) -> bool:
     if program == "find":
         return not any(word.startswith(FIND_ACTIONS) for word in arguments)
     if PYTHON.fullmatch(program) is not None and arguments[:1] == ["-c"]:
-        return PRINTS.fullmatch("".join(arguments[1:2])) is not None
+        return PRINTING_CODE.fullmatch("".join(arguments[1:2])) is not None
     if program in AWK:
         has_action = any(mark in word for word in arguments for mark in (">", "system", "|"))
         return not has_action and _all_match("awk", arguments)
@@ -105,11 +105,11 @@ def only_reads(program: str, arguments: Sequence[str]) -> bool:
         return _all_match(program, arguments) and all(map(_sed_reads, sed_scripts(arguments)))
     if program not in READERS:
         return False
-    if program in FIRST:
-        return READING[program].fullmatch("".join(arguments[:1])) is not None
-    if program in ONE_FILE and sum(not word.isdecimal() for word in _operands(arguments)) > 1:
+    if program in FIRST_WORD_PROGRAMS:
+        return READING_WORDS[program].fullmatch("".join(arguments[:1])) is not None
+    if program in ONE_FILE_PROGRAMS and sum(not word.isdecimal() for word in _operands(arguments)) > 1:
         return False
-    return program not in READING or _all_match(program, arguments)
+    return program not in READING_WORDS or _all_match(program, arguments)
 
 
 def _operands(arguments: Sequence[str]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _operands(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _all_match(program: str, arguments: Sequence[str]) -> bool:
-    pattern = READING[program]
+    pattern = READING_WORDS[program]
     return all(not word or word == "-" or pattern.fullmatch(word) is not None for word in arguments)
 
 
@@ -143,7 +143,7 @@ def sed_runs(arguments: Sequence[str]) -> bool:
 
 
 def _sed_reads(script: str) -> bool:
-    return WRITING_LETTER.search(script) is None or SED_READS.fullmatch(script) is not None
+    return WRITING_LETTER.search(script) is None or SED_READING_COMMANDS.fullmatch(script) is not None
 
 
 def named_outputs(program: str, arguments: Sequence[str]) -> Iterator[str]:
@@ -164,8 +164,8 @@ def _values(arguments: Sequence[str], *, is_short: bool) -> Iterator[str]:
     before = ""
     for word in arguments:
         option, _, value = word.partition("=")
-        if value and NAMING.match(option) is not None:
+        if value and OUTPUT_OPTION.match(option) is not None:
             yield value
-        elif NAMING.match(before) is not None or (is_short and before in SHORT_NAMING):
+        elif OUTPUT_OPTION.match(before) is not None or (is_short and before in SHORT_OUTPUT_OPTIONS):
             yield word
         before = word

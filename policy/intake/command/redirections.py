@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.ambiguous_text import OTHERWISE
+from policy.intake.command.ambiguous_text import OTHER_READING
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.paths import is_device
 from policy.intake.command.programs import STARTS_VLLM
@@ -30,7 +30,7 @@ DESCRIPTOR_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Matches `{A}` before a redirection, which sets the variable to the file descriptor."""
 WORD_AFTER: Final = re.compile(r"(?:[ \t]*+[0-9]?[<>]{1,2}&?[ \t]*+[^\s;&|<>()]++)*+[ \t]*+[^\s;&|<>()#]")
 """Matches a word after a redirection; after `&>`, it begins another command if the shell is not bash."""
-IN_HERE_DOCUMENT: Final = re.compile(r"[^\\$`]+")
+HERE_DOCUMENT_TEXT: Final = re.compile(r"[^\\$`]+")
 """Matches literal characters in a here-document whose delimiter is not quoted."""
 
 
@@ -94,7 +94,7 @@ class Redirections:
             return end
         file, at = self.read_file_name(end)
         if operator[0] == "&" and not script.is_bash and WORD_AFTER.match(text, at) is not None:
-            budget.hidden = budget.hidden or f"`&>` {OTHERWISE}"
+            budget.hidden = budget.hidden or f"`&>` {OTHER_READING}"
         if operator.endswith("<<<") and STARTS_VLLM.search(file) is not None:
             script.add([operator, file], variables.share_environment())
         is_file = not is_device(file)
@@ -115,7 +115,7 @@ class Redirections:
         written = self.text[end:at]
         is_quoted = any(mark in written for mark in "'\"\\")
         if not builder.script.is_bash and ("$'" in written or '$"' in written):
-            builder.budget.hidden = builder.budget.hidden or f"the end of a here-document {OTHERWISE}"
+            builder.budget.hidden = builder.budget.hidden or f"the end of a here-document {OTHER_READING}"
         strips_tabs = operator.endswith("-")
         text = self.here_documents.read(at, start, delimiter, strips_tabs=strips_tabs, is_joined=not is_quoted)
         self.texts.append(text if is_quoted else self._expand_here_document(text))
@@ -131,7 +131,7 @@ class Redirections:
         at, opened = 0, builder.open_quotes()
         try:
             while at < len(text):
-                if (plain := IN_HERE_DOCUMENT.match(text, at)) is not None:
+                if (plain := HERE_DOCUMENT_TEXT.match(text, at)) is not None:
                     builder.put(plain.group(), bare=False)
                     at = plain.end()
                 elif text[at] == "\\":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-RELEVANT: Final = frozenset(
+RELEVANT_OPTIONS: Final = frozenset(
     {
         "all2all_backend",
         "async_scheduling",
@@ -60,11 +60,13 @@ RELEVANT: Final = frozenset(
 )
 """The options that facts depend on, by their names in `EngineArgs`; all others go to `ParsedOptions.ignored`."""
 
-KEPT: Final = frozenset({"gpu_memory_utilization", "kv_cache_memory_bytes", "max_logprobs", "skip_tokenizer_init"})
+KEPT_OPTIONS: Final = frozenset(
+    {"gpu_memory_utilization", "kv_cache_memory_bytes", "max_logprobs", "skip_tokenizer_init"}
+)
 """The options that only known problems and limits of requests depend on; they are ignored too, but their values are
 kept, and an unknown value is no fault."""
 
-SIZES: Final = frozenset(
+SIZE_OPTIONS: Final = frozenset(
     {
         "data_parallel_size",
         "decode_context_parallel_size",

@@ -14,21 +14,21 @@ from msgspec import Struct, field
 
 from policy.intake.command.copied_names import copied_names
 from policy.intake.command.filled_folders import (
-    ABOVE,
-    CHANGE_LAST,
     CONFIGURATION,
-    COPIES,
+    COPYING_PROGRAMS,
     ENVIRONMENT,
     FOLDER_OPTION,
+    LAST_FILE_WRITERS,
+    PARENT_FOLDER,
     filled_folders,
 )
 from policy.intake.command.links import LINKERS, Links
 from policy.intake.command.model_folders import IMAGE_FOLDER, REMOVERS, ChangedModels, filled_by, made_folders, paths_in
-from policy.intake.command.paths import MAX_PATH, joined
+from policy.intake.command.paths import MAX_PATH, path_in
 from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.possible_paths import in_working_folder, possible_path
 from policy.intake.command.programs import CONDA, PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
-from policy.intake.command.reading_programs import PRINTS, READERS, named_outputs, only_reads, pip_outputs
+from policy.intake.command.reading_programs import PRINTING_CODE, READERS, named_outputs, only_reads, pip_outputs
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
     from policy.intake.command.script_commands import Command
     from policy.intake.command.vllm_command import ServerCommand
 
-PACKAGES: Final = re.compile(
+PACKAGE_FOLDER: Final = re.compile(
     r"(?<![\w-])(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]{0,8}(?=/|$))(?![\w-])"
 )
 """Matches a folder of Python's libraries within a path or a text; Debian's `sitecustomize.py` is a link to `/etc`."""
-FILES: Final = re.compile(
-    rf"{PACKAGES.pattern}|(?<!\w)(?:site|user)customize\.py|(?<![\w.-])pyvenv\.cfg(?!\w)|/etc/ld\.so\.preload"
+ENGINE_PLACE: Final = re.compile(
+    rf"{PACKAGE_FOLDER.pattern}|(?<!\w)(?:site|user)customize\.py|(?<![\w.-])pyvenv\.cfg(?!\w)|/etc/ld\.so\.preload"
     r"|(?<!\w)s?bin/vllm(?![\w-])"
 )
 """Matches a place from which Python or a shell loads the engine within a path or a text."""
 INTERPRETER: Final = re.compile(r"(?<!\w)s?bin/python3(?:\.[0-9]{1,3})?\Z")
 """Matches the path of the Python that runs vLLM."""
-LOCATES: Final = re.compile(
+LOCATING_TEXT: Final = re.compile(
     r"__(?:file|path)__|find_spec|getsitepackages|getusersitepackages|(?:pure|plat)lib|pip[0-9.]{0,8}\s{1,9}show(?!\w)"
     r"|(?:which|command\s{1,9}-v|type\s{1,9}-[pP])\s{1,9}vllm(?![\w-])"
 )
 """Matches what gives such a place: `vllm.__file__`, `$(which vllm)`."""
-QUERIES: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
+QUERY_COMMANDS: Final = frozenset({"-L", "-l", "-s", "info", "list", "policy", "search", "show", "update"})
 """The first arguments of a package manager with which it changes nothing."""
 PACKAGE_FILES: Final = (".deb", ".rpm", ".apk")
-REPLACERS: Final = COPIES | REMOVERS | {"install", "update-alternatives"}
+REPLACERS: Final = COPYING_PROGRAMS | REMOVERS | {"install", "update-alternatives"}
 """Programs that put another file in the place of one that they name, or remove it; they do not run it."""
 PREFIXES: Final = frozenset({"command", "exec", "nice", "nohup", "sudo"})
 """Programs that run the one after them."""
 LINK: Final = "ln"
-FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "pushd"})
+FOLDER_COMMANDS: Final = frozenset({"cd", "chdir", "pushd"})
 """Shell commands that change the working folder to their last argument."""
 PROGRAM_FOLDER: Final = re.compile(r"(?:.*/)?s?bin/?", re.DOTALL)
 PROGRAM: Final = re.compile(rf"vllm|{PYTHON.pattern}")
@@ -71,21 +71,23 @@ MAX_PROGRAMS: Final = 8
 """The maximum number of program names in a command that are looked for in each folder; with more, vLLM counts as
 replaced."""
 REFERENCE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*+)")
-ASSIGNED: Final = re.compile(r"(?:^|(?<=[\s;&|({]))([A-Za-z_][A-Za-z0-9_]*+)\+?=")
-STARTED: Final = re.compile(r"[`;&|\n(][ \t]*+([^\s`;&|()]{0,256}+)")
+ASSIGNED_NAME: Final = re.compile(r"(?:^|(?<=[\s;&|({]))([A-Za-z_][A-Za-z0-9_]*+)\+?=")
+COMMAND_START: Final = re.compile(r"[`;&|\n(][ \t]*+([^\s`;&|()]{0,256}+)")
 """Matches the beginning of a command in a substitution."""
-SHOWS: Final = re.compile(
+HARMLESS_TEXT: Final = re.compile(
     r"(?<![\w./-])(?:[\w./-]{0,256}?(?:python[0-9.]{0,8}\s{1,9}-m\s{1,9})?pip[0-9.]{0,8}\s{1,9}show(?!\w)"
     r"|command\s{1,9}-[vV](?!\w))"
     r"|[0-9&]?>{1,2}\s?(?:/dev/null|&[12])"
 )
 """Matches what changes nothing within a substitution."""
-CODE: Final = re.compile(r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}-c\s{1,9}(?:'([^']*+)'|"([^"]*+)")""")
-CHANGES: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
+PYTHON_CODE: Final = re.compile(
+    r"""(?<![\w./-])[\w./-]{0,256}?python[0-9.]{0,8}\s{1,9}-c\s{1,9}(?:'([^']*+)'|"([^"]*+)")"""
+)
+CHANGING_TEXT: Final = re.compile(r">|\s-(?:[A-Za-z]{0,9}i|-in|exec|ok|delete|fprint|fls)|system")
 """Matches what may let a program that mostly reads change a file."""
 MAX_FOLDER: Final = 256
 """The maximum length of a working folder; in a longer one, each command that may change a file counts."""
-LONGEST: Final = 48
+MAX_MATCH: Final = 48
 """The maximum length of a match of the patterns above within a path; only this much of a folder's end is searched."""
 
 
@@ -125,7 +127,7 @@ class ReplacedFiles(Struct):
     def read(self, command: Command) -> None:
         """Note what a command may change; one without arguments or redirections changes at most the folder."""
         words = command.words
-        if len(words) == 1 and not command.outputs and words[0] not in FOLDER_CHANGING:
+        if len(words) == 1 and not command.outputs and words[0] not in FOLDER_COMMANDS:
             return
         at = next((at for at, word in enumerate(words) if word not in PREFIXES), len(words) - 1)
         program, arguments = words[at].rpartition("/")[2], words[at + 1 :]
@@ -161,7 +163,7 @@ class ReplacedFiles(Struct):
             self.replaced = self.replaced or _replaced(program)
         is_named = any(map(self._names_place, arguments))
         if program in {":", "for"} and is_named:
-            self._names.update(arguments[:1] if program == "for" else ASSIGNED.findall(arguments[0]))
+            self._names.update(arguments[:1] if program == "for" else ASSIGNED_NAME.findall(arguments[0]))
         elif program == "read" and self._is_listed:
             self._names.update(arguments)
         self._is_listed = self._is_listed or (is_named and command.is_masked)
@@ -181,7 +183,7 @@ class ReplacedFiles(Struct):
         """Note how a command changes what later paths mean: by links, and by the working folder."""
         if program in LINKERS:
             self._links.add(arguments, self.folder)
-        if program in FOLDER_CHANGING:
+        if program in FOLDER_COMMANDS:
             self.enter("" if words[-1] == "-" else self._resolved(words[-1]))
 
     def _change_models(
@@ -207,7 +209,7 @@ class ReplacedFiles(Struct):
 
     def _note_possible(self, program: str, made: Iterable[str], filled: Iterable[str], outputs: Iterable[str]) -> None:
         """Note the partly known paths that a program may make, fill and write."""
-        copies = program in COPIES
+        copies = program in COPYING_PROGRAMS
         for word in dict.fromkeys(made):
             if (path := possible_path(self.folder, word)) is not None and (path.is_known_enough or copies):
                 self._models.make_possible(program, path)
@@ -228,18 +230,18 @@ class ReplacedFiles(Struct):
 
     def enter(self, folder: str) -> None:
         """Change the working folder."""
-        self._is_loaded_from = len(folder) > MAX_FOLDER or PACKAGES.search(folder) is not None
+        self._is_loaded_from = len(folder) > MAX_FOLDER or PACKAGE_FOLDER.search(folder) is not None
         self._is_configuration = CONFIGURATION.search(f"/{folder}/") is not None
         self.folder = folder if len(folder) <= MAX_FOLDER else ""
-        self._end = f"{self.folder[-LONGEST:]}/" if self.folder else ""
+        self._end = f"{self.folder[-MAX_MATCH:]}/" if self.folder else ""
         self._paths = {}
 
     def before(self, server: ServerCommand) -> Installation | None:
         """The vLLM that may run after the commands so far instead of a server's; None if they leave it as it is."""
         folder = self.folder
         for each in server.folders:
-            folder = joined(folder, each)
-        programs = [joined(folder, each) for each in server.programs if "/" in each]
+            folder = path_in(folder, each)
+        programs = [path_in(folder, each) for each in server.programs if "/" in each]
         changed = next((self._written[each] for each in programs if each in self._written), None)
         if changed is None and (server.module or server.is_dynamo):
             changed = self._packages.get(folder) or self._written.get(folder)
@@ -257,7 +259,7 @@ class ReplacedFiles(Struct):
         """The words of a command that may name what it changes."""
         if program in SYSTEM_MANAGERS:
             is_named = any(VLLM_NAME.search(word) is not None or word.endswith(PACKAGE_FILES) for word in arguments)
-            if is_named and QUERIES.isdisjoint(arguments[:1]):
+            if is_named and QUERY_COMMANDS.isdisjoint(arguments[:1]):
                 self.replaced = self.replaced or _replaced(program)
         if program in SHELLS or program == "eval":
             texts = [word for word in arguments if not word.startswith("-")]
@@ -267,7 +269,7 @@ class ReplacedFiles(Struct):
                 self.replaced = self.replaced or _replaced(program)
             yield from (part for word in texts for part in (word, *word.split()))
             return
-        is_last = program in CHANGE_LAST and not any(map(FOLDER_OPTION.match, arguments))
+        is_last = program in LAST_FILE_WRITERS and not any(map(FOLDER_OPTION.match, arguments))
         named = dict.fromkeys(filter(PROGRAM.fullmatch, map(basename, arguments)))
         if len(named) > MAX_PROGRAMS:
             self.replaced = self.replaced or _replaced(program)
@@ -325,14 +327,14 @@ class ReplacedFiles(Struct):
                 if len(path) > MAX_PATH:
                     continue
                 self._filled.setdefault(path, program)
-                if ABOVE.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
+                if PARENT_FOLDER.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
                     self.replaced = self.replaced or _replaced(program)
 
     def other_models(self, server: ServerCommand, start: str = IMAGE_FOLDER) -> Iterator[str]:
         """Why a server may load another model because of the commands before it; ``start`` is the first folder."""
         folder = self.folder
         for each in server.folders:
-            folder = joined(folder, each)
+            folder = path_in(folder, each)
         return self._models.doubts(server, folder, self._written, start)
 
     def _is_loaded(self, target: str) -> bool:
@@ -342,9 +344,9 @@ class ReplacedFiles(Struct):
         if self._names_place(target):
             return True
         is_plain = target[:1] not in {"/", "~", "$"} and "./" not in target and "//" not in target
-        if FILES.search(self._end + target if is_plain else self._resolved(target)) is not None:
+        if ENGINE_PLACE.search(self._end + target if is_plain else self._resolved(target)) is not None:
             return True
-        return any(FILES.search(path) is not None for path in self._places(target)[1:])
+        return any(ENGINE_PLACE.search(path) is not None for path in self._places(target)[1:])
 
     def _names_place(self, word: str) -> bool:
         """Whether a text names such a place, or a variable that may."""
@@ -354,7 +356,7 @@ class ReplacedFiles(Struct):
         """Whether the working folder after changes to ``folders`` is at or below a link that may have been made."""
         folder = self.folder
         for each in folders:
-            folder = joined(folder, each)
+            folder = path_in(folder, each)
         return self._links.followed(folder) != folder
 
     def _places(self, *paths: str) -> list[str]:
@@ -369,7 +371,7 @@ class ReplacedFiles(Struct):
     def _resolved(self, path: str) -> str:
         found = self._paths.get(path)
         if found is None:
-            found = self._paths[path] = joined(self.folder, in_working_folder(path))
+            found = self._paths[path] = path_in(self.folder, in_working_folder(path))
         return found
 
 
@@ -385,7 +387,7 @@ def _names_no_paths(word: str) -> bool:
 
 
 def _names_files(text: str) -> bool:
-    return FILES.search(text) is not None or LOCATES.search(text) is not None
+    return ENGINE_PLACE.search(text) is not None or LOCATING_TEXT.search(text) is not None
 
 
 def names_changed_files(written: str, located: set[str]) -> bool:
@@ -397,7 +399,7 @@ def names_changed_files(written: str, located: set[str]) -> bool:
         return False
     if not _names_files(written) and located.isdisjoint(REFERENCE.findall(written)):
         return False
-    located.update(ASSIGNED.findall(written))
+    located.update(ASSIGNED_NAME.findall(written))
     return True
 
 
@@ -405,9 +407,9 @@ def _runs_change(text: str) -> bool:
     """Whether a substitution in a text names such a place, and runs more than programs that only read."""
     if type(text) is not Unknown or not ("$(" in text or "`" in text) or not _names_files(text):
         return False
-    rest = SHOWS.sub("cat", CODE.sub(_shown_code, text))
-    return CHANGES.search(rest) is not None or not _all_read(
-        found.rpartition("/")[2] for found in STARTED.findall(rest)
+    rest = HARMLESS_TEXT.sub("cat", PYTHON_CODE.sub(_shown_code, text))
+    return CHANGING_TEXT.search(rest) is not None or not _all_read(
+        found.rpartition("/")[2] for found in COMMAND_START.findall(rest)
     )
 
 
@@ -416,7 +418,7 @@ def _all_read(programs: Iterable[str]) -> bool:
 
 
 def _shown_code(code: re.Match[str]) -> str:
-    return "cat" if PRINTS.fullmatch(code[1] or code[2] or "") is not None else code[0]
+    return "cat" if PRINTING_CODE.fullmatch(code[1] or code[2] or "") is not None else code[0]
 
 
 def _replaced(program: str) -> Installation:

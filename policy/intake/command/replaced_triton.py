@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 PACKAGE: Final = re.compile(r"(?:pytorch[-_.]{1,2})?triton(?:[-_.]{1,2}(?:rocm|xpu))?(?![\w.-]).*", re.DOTALL)
 """Matches a requirement of Triton, or of one of PyTorch's builds of it."""
 
-LIST: Final = re.compile(r"-[a-z]*r|--r")
+LIST_OPTION: Final = re.compile(r"-[a-z]*r|--r")
 """Matches the beginning of `-r`, also with other letters before it, and of `--requirement` and its abbreviations."""
-WITHOUT_TRITON: Final = (
+TRITON_MESSAGE: Final = (
     "`pip {}` of {} may leave vLLM without Triton or with another one, and it chooses "
     "the runner by whether Triton works"
 )
@@ -43,9 +43,9 @@ def replaced_triton(words: Sequence[str]) -> list[str]:
     named = next((quoted(word) for word in arguments if PACKAGE.fullmatch(word.lower()) is not None), "")
     if not named and words[change] == "uninstall" and ("xargs" in programs[:at] or any(map(_is_list, arguments))):
         named = "packages that are not known"
-    return [WITHOUT_TRITON.format(words[change], named)] if named else []
+    return [TRITON_MESSAGE.format(words[change], named)] if named else []
 
 
 def _is_list(word: str) -> bool:
     """Whether an argument of pip is an option for a file with packages, or may be one or any package."""
-    return LIST.match(word) is not None or is_uncertain(word)
+    return LIST_OPTION.match(word) is not None or is_uncertain(word)

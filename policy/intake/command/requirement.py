@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LOCAL_VERSION: Final = r"\+[a-z0-9]{1,16}(?:[-_.][a-z0-9]{1,16}){0,3}"
 """Matches a local part, such as that of a build for other hardware: `+cu129`."""
-EXACT: Final = re.compile(rf"vllm{EXTRAS}\s{{0,9}}(?:===?|@)\s{{0,9}}({VERSION}(?:{LOCAL_VERSION})?)")
+PINNED_REQUIREMENT: Final = re.compile(rf"vllm{EXTRAS}\s{{0,9}}(?:===?|@)\s{{0,9}}({VERSION}(?:{LOCAL_VERSION})?)")
 """Matches a requirement that pins vLLM to one version."""
 REQUIREMENT: Final = re.compile(rf"[a-z0-9][\w.-]{{0,100}}{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)
 """Matches a requirement of any package."""
@@ -34,7 +34,7 @@ def requirement_words(text: str) -> Iterator[str]:
 
 def exact_version(word: str) -> str | None:
     """The version to which a requirement pins vLLM; None if it does not."""
-    found = EXACT.fullmatch(word.lower())
+    found = PINNED_REQUIREMENT.fullmatch(word.lower())
     return None if found is None or type(word) is Unknown else found[1]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policy.intake.command.script_commands import Command
     from policy.intake.command.vllm_command import ServerCommand
 
-IMAGES: Final = ""
+IMAGE_ENVIRONMENT: Final = ""
 """The environment in which programs are found by their names before one is activated."""
 _Key: TypeAlias = object
 """Identifies an environment: the folder of its programs, or what activated it, and the version of Python."""
@@ -36,9 +36,9 @@ class ScriptInstallations(Struct):
     variables: InstallVariables
     installation: Installation | None = None
     number: int = 0
-    _active: object = IMAGES
+    _active: object = IMAGE_ENVIRONMENT
     """Identifies the environment that the last activation activates."""
-    _uncertain: object = IMAGES
+    _uncertain: object = IMAGE_ENVIRONMENT
     """Identifies the environment that is active where it is not certain that the last activation has run."""
     _target: _Key = None
     """Where ``installation`` is; None if that is not known."""
@@ -117,7 +117,7 @@ class ScriptInstallations(Struct):
         if folder is Target.PATH:
             return self.active(command), python
         if folder is Target.SYSTEM:
-            return (IMAGES, python) if not self._activations else None
+            return (IMAGE_ENVIRONMENT, python) if not self._activations else None
         if folder is Target.ACTIVATED:
             return (self._active, python) if self._activations == 1 and self._has_activated(command) else None
         return self._key(folder), python

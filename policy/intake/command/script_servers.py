@@ -16,13 +16,13 @@ from policy.intake.command.entered_folders import EnteredFolders
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.installation import as_uncertain
 from policy.intake.command.installer_options import InstallVariables
-from policy.intake.command.pip_command import MAY_INSTALL
+from policy.intake.command.pip_command import POSSIBLE_INSTALLATION
 from policy.intake.command.programs import COPY_PROGRAMS, PYTHON, RENAMING_COMMANDS, STARTS_VLLM, VLLM
-from policy.intake.command.replaced_program import FOLDER_CHANGING, ReplacedFiles
+from policy.intake.command.replaced_program import FOLDER_COMMANDS, ReplacedFiles
 from policy.intake.command.replaced_triton import replaced_triton
-from policy.intake.command.script_installations import IMAGES, ScriptInstallations
+from policy.intake.command.script_installations import IMAGE_ENVIRONMENT, ScriptInstallations
 from policy.intake.command.subshells import commands_within
-from policy.intake.command.vllm_command import STARTS_NOTHING, ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand, only_shows_help
 from policy.intake.command.words import Unknown
 from policy.masking import shown_command
 from policy.messages import quoted
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from policy.intake.command.substituted_commands import ShellExpansion
     from policy.intake.command_line import Installation
 
-BLOCKS: Final = "--block"
+BLOCK_OPTION: Final = "--block"
 """The option with which `ray start` runs until Ray ends."""
-NAMING: Final = COPY_PROGRAMS | RENAMING_COMMANDS
+NAMING_PROGRAMS: Final = COPY_PROGRAMS | RENAMING_COMMANDS
 """The programs that give another one a name."""
-FORKS: Final = "setsid"
+FORKING_PROGRAM: Final = "setsid"
 """The program that starts another one, and with `-f` does not wait for it."""
 
 
@@ -108,7 +108,7 @@ class _CommandsBefore(Struct):
             for each in command.substituted:
                 self._read_within(each, 0)
             self.triton = self.triton or replaced_triton(command.words)
-            if command.words[0].rpartition("/")[2] in FOLDER_CHANGING:
+            if command.words[0].rpartition("/")[2] in FOLDER_COMMANDS:
                 self.installations.change_folder()
             self.installations.read(command)
             self.files.read(command)
@@ -145,7 +145,7 @@ class _CommandsBefore(Struct):
             self.unread.append(replace(command, words=[":"], outputs=()))
         self.read()
         server = found
-        if found.environment == IMAGES and (active := installations.active(command)) != IMAGES:
+        if found.environment == IMAGE_ENVIRONMENT and (active := installations.active(command)) != IMAGE_ENVIRONMENT:
             found = replace(found, environment=active)
         if found.installation is None:
             found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
@@ -190,7 +190,7 @@ class _CommandsBefore(Struct):
         installation = found.installation
         if server.installation is None:
             is_later = self.installations.number > run.number
-            installation = as_uncertain(installation or MAY_INSTALL) if is_later else installation
+            installation = as_uncertain(installation or POSSIBLE_INSTALLATION) if is_later else installation
             installation = _changed(installation, beside.before(server))
         run.found = replace(
             found,
@@ -236,7 +236,7 @@ def server_in_script(
         may_rename = (command.writes or copied or renamed) and _is_other(found)
         if may_rename and (other := _other_name(command, program, copied, renamed, place)) is not None:
             found = other
-        elif program in NAMING:
+        elif program in NAMING_PROGRAMS:
             copied = program if any(VLLM.search(word) for word in command.words) else copied
             renamed = program if Unknown in map(type, command.words) else renamed
         if isinstance(found, ServerCommand):
@@ -245,7 +245,7 @@ def server_in_script(
                 piped = runs[-1]
             doubts += [command.doubt] if command.doubt else []
             continue
-        if program in FOLDER_CHANGING:
+        if program in FOLDER_COMMANDS:
             before.folders.enter(command, env, at)
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
@@ -272,7 +272,7 @@ def _unreached(
     """The result of a script of which no server runs: why the first one does not, unless a command may start one."""
     if not never or (unread is not None and unread.names_vllm):
         return unread
-    return UnreadableCommand(never[0][1], place, names_vllm=True, remedy=STARTS_NOTHING)
+    return UnreadableCommand(never[0][1], place, names_vllm=True, remedy=NO_START_REMEDY)
 
 
 def _followed(folders: list[str], last: Sequence[str], files: ReplacedFiles) -> tuple[str, ...]:
@@ -289,14 +289,14 @@ def _without_models(command: Command, named: frozenset[str]) -> Command:
 
 def _is_beside_others(command: Command, job: RayJob | None) -> bool:
     """Whether commands after one that starts a server, or Ray with a later ``job``, may run before that has started."""
-    return command.is_background or _forks(command.words) or (job is not None and BLOCKS not in command.words)
+    return command.is_background or _forks(command.words) or (job is not None and BLOCK_OPTION not in command.words)
 
 
 def _forks(words: Sequence[str]) -> bool:
     """Whether a command starts its server with `setsid -f`, which does not wait for it."""
-    if FORKS not in words and not any(word.endswith(f"/{FORKS}") for word in words):
+    if FORKING_PROGRAM not in words and not any(word.endswith(f"/{FORKING_PROGRAM}") for word in words):
         return False
-    at = next(at for at, word in enumerate(words) if word.rpartition("/")[2] == FORKS) + 1
+    at = next(at for at, word in enumerate(words) if word.rpartition("/")[2] == FORKING_PROGRAM) + 1
     options = takewhile(lambda word: word.startswith("-"), words[at:])
     return any(word.startswith("--f") or (word[1:2] != "-" and "f" in word) for word in options)
 
@@ -324,7 +324,7 @@ def _with_doubts(
         first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
     if any(_invocation(found) != _invocation(first) for found in started[1:]):
         first.doubts.append(f"the script starts vLLM {len(started)} times with different arguments or variables")
-    if unread is not None and unread.remedy != STARTS_NOTHING:
+    if unread is not None and unread.remedy != NO_START_REMEDY:
         first.doubts.append(f"{unread.why}, and the script runs it as well")
     for found in started[1:]:
         first.doubts.extend(found.doubts[:1])

@@ -33,7 +33,7 @@ SHELL_VARIABLES: Final = re.compile(
     r"|OPT(?:ARG|ERR|IND)|PIPESTATUS|PPID|PS[124]|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
 )
 """Matches the variables that a shell itself sets and changes; after each program bash sets the size of its terminal."""
-ONE_WORD: Final = re.compile(
+ONE_WORD_VARIABLE: Final = re.compile(
     r"HOSTNAME|JOB_COMPLETION_INDEX|KUBERNETES_\w+|LWS_\w+|PPID|\w+_(?:SERVICE_HOST|SERVICE_PORT\w*)"
 )
 """Matches variables that every shell, Kubernetes or LeaderWorkerSet sets to a number, a name or an address."""
@@ -192,7 +192,7 @@ class ScriptVariables(Struct):
 
         With ``is_hidden`` a hidden source may set it instead, except for LeaderWorkerSet's, which take precedence.
         """
-        if ONE_WORD.fullmatch(name) is None or name in self.values or name in self.command.assignments:
+        if ONE_WORD_VARIABLE.fullmatch(name) is None or name in self.values or name in self.command.assignments:
             return False
         if self.sets_separators:
             return False

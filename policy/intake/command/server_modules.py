@@ -12,18 +12,18 @@ from typing import Final
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-ALWAYS: Final = SpecifierSet()
-NEVER: Final = SpecifierSet("<0")
+ALL_RELEASES: Final = SpecifierSet()
+NO_RELEASE: Final = SpecifierSet("<0")
 
 RELEASES: Final = {
-    "vllm": NEVER,
+    "vllm": NO_RELEASE,
     "vllm.entrypoints.api_server": SpecifierSet("<0.25"),
-    "vllm.entrypoints.cli": NEVER,
+    "vllm.entrypoints.cli": NO_RELEASE,
     "vllm.entrypoints.cli.main": SpecifierSet(">=0.7.3"),
     "vllm.entrypoints.grpc_server": SpecifierSet(">=0.14"),
     "vllm.entrypoints.launchers.api_server.entry": SpecifierSet(">=0.29"),
     "vllm.entrypoints.launchers.grpc_server": SpecifierSet(">=0.30"),
-    "vllm.entrypoints.openai.api_server": ALWAYS,
+    "vllm.entrypoints.openai.api_server": ALL_RELEASES,
     "vllm.scripts": SpecifierSet("<0.7.3"),
 }
 """Module → the releases in which `python -m` with it starts the server.
@@ -35,8 +35,8 @@ RELEASES: Final = {
 @lru_cache(maxsize=256)
 def module_fault(release: str, module: str) -> str:
     """Why a release starts nothing with a module; empty if it does, or if the module is not vLLM's."""
-    releases = RELEASES.get(module, ALWAYS)
+    releases = RELEASES.get(module, ALL_RELEASES)
     if Version(release) in releases:
         return ""
-    where = "no release does" if releases is NEVER else f"vLLM {releases} does"
+    where = "no release does" if releases is NO_RELEASE else f"vLLM {releases} does"
     return f"`python -m {module}` starts no server in vLLM {release}; {where}; write `vllm serve MODEL`"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from policy.intake.command.ambiguous_text import OTHERWISE, hiding_text
+from policy.intake.command.ambiguous_text import OTHER_READING, hiding_text
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
 from policy.intake.command.control_flow import SUBSHELL_OPERATORS, ControlFlow
@@ -29,7 +29,7 @@ from policy.intake.command.replaced_program import names_changed_files
 from policy.intake.command.script_commands import Command, ScriptCommands
 from policy.intake.command.script_variables import ScriptVariables, SimpleCommand
 from policy.intake.command.shell_builtins import ShellBuiltins
-from policy.intake.command.substitutions import DOUBT, Substitutions
+from policy.intake.command.substitutions import SUBSTITUTION_DOUBT, Substitutions
 from policy.intake.command.words import Array, Pattern, Unknown, replaced_names
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
     from policy.intake.command.substituted_commands import ShellExpansion
 
-PLAIN: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))++")
+PLAIN_TEXT: Final = re.compile(r"(?:[^ \t\r\n'\"\\$`;&|<>()#]|\r(?!\n))++")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"(?:[ \t]|\r(?=\n))++")
 """Matches what separates words in a line. A shell would keep the `\\r` of a line that ends with `\\r\\n`."""
 ARITHMETIC: Final = re.compile(r"\(\((?:[^()\n]++|\([^()\n]*+\))*+\)\)")
 ARITHMETIC_MARKS: Final = frozenset("$|&;\n")
 """The characters with which a shell without `((…))` may run a value, or a part of it, as a command in a subshell."""
-QUOTED: Final = re.compile(r'[^"\\$`]+')
+DOUBLE_QUOTED_TEXT: Final = re.compile(r'[^"\\$`]+')
 """Matches literal characters between double quotes."""
 
 
@@ -154,14 +154,14 @@ class _ShellReader:
             except ExpansionExhausted:
                 raise
             except ShellSyntaxError as error:
-                self.script.doubt_all(DOUBT.format(error))
+                self.script.doubt_all(SUBSTITUTION_DOUBT.format(error))
             else:
                 budget.reread(len(each.script))
                 self.script.commands += [replace(command, env={**each.env, **command.env}) for command in commands]
 
     def read_piece(self) -> None:
         """Read the next run of plain characters, or one special character with what belongs to it."""
-        plain = PLAIN.match(self.text, self.at)
+        plain = PLAIN_TEXT.match(self.text, self.at)
         if plain is not None:
             self.builder.put(plain.group())
             self.at = plain.end()
@@ -221,7 +221,7 @@ class _ShellReader:
         opened = builder.open_quotes()
         self.at += 1
         while self.at < len(text):
-            plain = QUOTED.match(text, self.at)
+            plain = DOUBLE_QUOTED_TEXT.match(text, self.at)
             if plain is not None:
                 builder.put(plain.group(), bare=False)
                 self.at = plain.end()
@@ -390,7 +390,7 @@ class _ShellReader:
         if self.flow.defines:
             self.flow.doubt_body()
         if not self.script.is_bash and not ARITHMETIC_MARKS.isdisjoint(arithmetic.group()):
-            self.budget.hidden = self.budget.hidden or f"`((…))` {OTHERWISE}"
+            self.budget.hidden = self.budget.hidden or f"`((…))` {OTHER_READING}"
         self.variables.forget_assigned(arithmetic.group())
         if "$(" in arithmetic.group() or "`" in arithmetic.group():
             self.builder.note_substituted(arithmetic.group())

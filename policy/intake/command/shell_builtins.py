@@ -24,7 +24,7 @@ from policy.intake.command.builtin_tables import (
 )
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_variables import NAME, ScriptVariables
-from policy.intake.command.shell_options import WITHOUT_PIPEFAIL
+from policy.intake.command.shell_options import PIPEFAIL_DOUBT
 from policy.intake.command.words import is_uncertain
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from policy.intake.command.positional_parameters import PositionalParameters
     from policy.intake.command.script_commands import ScriptCommands
 
-DECLARED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|)")
+DECLARED_NAME: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|)")
 """Matches the name in an argument of `export` and the like, and `=` or `+=` if a value follows."""
 
 
-COUNT: Final = re.compile(r"%[^%A-Za-z]*+[hjlLtqz]*+n")
+COUNT_FORMAT: Final = re.compile(r"%[^%A-Za-z]*+[hjlLtqz]*+n")
 """Matches what lets bash's `printf` store the number of characters that it has written: `%n`, `%ln`."""
 
 
-CANNOT_SHIFT: Final = "`shift` takes more arguments than there are, which ends the script"
+SHIFT_DOUBT: Final = "`shift` takes more arguments than there are, which ends the script"
 
 
 class ShellBuiltins(Struct):
@@ -86,7 +86,7 @@ class ShellBuiltins(Struct):
                 self.variables.chain.changes_shell = True
                 ends = self.flow.ends_on_failure or not self.script.is_bash
                 if ends and not self.flow.is_conditional and self.parameters.cannot_shift(words[1:]):
-                    self.script.doubt_all(CANNOT_SHIFT)
+                    self.script.doubt_all(SHIFT_DOUBT)
                 self.parameters.shift(words[1:], is_certain=not self.flow.is_conditional)
         elif words[0] == "set":
             if not is_in_subshell:
@@ -110,7 +110,7 @@ class ShellBuiltins(Struct):
             return words[0] in {"true", ":"}
         if words[0] == "set":
             return len(options) + words.count("pipefail") == len(words) - 1
-        names = [DECLARED.match(word) for word in words[1:] if word not in options]
+        names = [DECLARED_NAME.match(word) for word in words[1:] if word not in options]
         is_declared = all(found is not None and found.group(1) not in self.variables.readonly for found in names)
         return words[0] in SUCCESSFUL_COMMANDS or (words[0] in DECLARATIONS and words[0] != "local" and is_declared)
 
@@ -195,7 +195,7 @@ class ShellBuiltins(Struct):
                 self.variables.refuses_unset = word[0] == "-"
             if option == "pipefail":
                 if not self.script.is_bash:
-                    self.script.doubt_all(WITHOUT_PIPEFAIL)
+                    self.script.doubt_all(PIPEFAIL_DOUBT)
                 self.flow.has_pipefail = word[0] == "-" and not self.flow.is_conditional
             if "a" in letters or option == "allexport":
                 if self.flow.is_conditional:
@@ -225,7 +225,7 @@ class ShellBuiltins(Struct):
         for word in words[1:]:
             if word[:1] not in {"-", "+"}:
                 self._declare_one(word, command, exports=exports, unexports=unexports)
-                if refers and (found := DECLARED.match(word)) is not None:
+                if refers and (found := DECLARED_NAME.match(word)) is not None:
                     self.variables.refer(found.group(1), word[found.end() :])
                 if "a" in letters and command in {"declare", "typeset", "local"} and (found := NAME.match(word)):
                     self.variables.make_array(found.group())
@@ -237,7 +237,7 @@ class ShellBuiltins(Struct):
 
     def _declare_one(self, word: str, command: str, *, exports: bool, unexports: bool) -> None:
         """Apply one argument of `export` and the like: a name, or an assignment."""
-        variables, found = self.variables, DECLARED.match(word)
+        variables, found = self.variables, DECLARED_NAME.match(word)
         if found is None:
             if is_uncertain(word):
                 self.script.doubt_all(f"`{command}` sets variables that are not known")
@@ -279,4 +279,4 @@ def _may_store_count(arguments: Sequence[str]) -> bool:
     """Whether `printf` may store the number of characters that it writes in variables that its arguments name."""
     if len(arguments) < 2:  # noqa: PLR2004  # a format and a name
         return False
-    return is_uncertain(arguments[0]) or COUNT.search(arguments[0].replace("%%", "")) is not None
+    return is_uncertain(arguments[0]) or COUNT_FORMAT.search(arguments[0].replace("%%", "")) is not None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SIGNS: Final = frozenset("-+")
 """The first characters of options."""
-LONG: Final = frozenset(
+LONG_OPTIONS: Final = frozenset(
     {
         *("debug", "debugger", "dump-po-strings", "dump-strings", "help", "init-file", "login", "noediting"),
         *("noprofile", "norc", "posix", "pretty-print", "protected", "rcfile", "restricted", "verbose", "version"),
@@ -26,24 +26,24 @@ LONG: Final = frozenset(
     }
 )
 """The long options of bash, which precede the others, with one dash or two."""
-WITH_FILE: Final = frozenset({"rcfile", "init-file"})
-PRINT_ONLY: Final = frozenset({"dump-po-strings", "dump-strings", "help", "version"})
+FILE_OPTIONS: Final = frozenset({"rcfile", "init-file"})
+PRINT_OPTIONS: Final = frozenset({"dump-po-strings", "dump-strings", "help", "version"})
 """The options with which a shell only prints something."""
-STARTUP: Final = frozenset({"login", *WITH_FILE})
+STARTUP_OPTIONS: Final = frozenset({"login", *FILE_OPTIONS})
 """The options with which a shell reads start-up files."""
-CERTAIN_LETTERS: Final = frozenset("cefhilnouvxB")
+HARMLESS_LETTERS: Final = frozenset("cefhilnouvxB")
 """The short options that do not change what a script means, or whose effect is known here."""
-CERTAIN_OPTIONS: Final = frozenset(
+HARMLESS_OPTION_NAMES: Final = frozenset(
     {"errexit", "hashall", "noexec", "noglob", "nounset", "pipefail", "verbose", "xtrace"}
 )
 """The same for names after `-o`."""
-CERTAIN_LONG: Final = STARTUP | {"noediting", "noprofile", "norc", "verbose"}
+HARMLESS_LONG_OPTIONS: Final = STARTUP_OPTIONS | {"noediting", "noprofile", "norc", "verbose"}
 """The same for long options."""
 STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "PS4", "SHELLOPTS")
 """The variables that make bash read a file, change its options, or expand text while it runs a script."""
 FUNCTION_PREFIX: Final = "BASH_FUNC_"
 """The prefix of the variables with exported functions."""
-WITHOUT_PIPEFAIL: Final = "a `sh` such as dash has no option `pipefail`, and ends the script there"
+PIPEFAIL_DOUBT: Final = "a `sh` such as dash has no option `pipefail`, and ends the script there"
 """The doubt about a script that sets this option in a shell that may not be bash."""
 
 
@@ -77,7 +77,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     start = at
     while at < len(words) and (option := _long(program, words[at])):
         found.add(option)
-        at += 2 if option in WITH_FILE else 1
+        at += 2 if option in FILE_OPTIONS else 1
     letters, is_off, ends_on_failure, has_pipefail, refuses_unset = "", False, False, False, False
     values_of_o: list[str] = []
     while at < len(words) and words[at][:1] in SIGNS:
@@ -87,7 +87,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
             break
         if word.startswith("--"):
             found.add(word[2:])
-            at += word[2:] in WITH_FILE
+            at += word[2:] in FILE_OPTIONS
             continue
         values = word.count("o") + word.count("O")
         values_of_o += words[at : at + values]
@@ -106,9 +106,13 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     return ShellOptions(
         at,
         "c" in letters,
-        found.isdisjoint(PRINT_ONLY) and "D" not in letters and (not is_off or "i" in letters),
-        not found.isdisjoint(STARTUP) or "l" in letters or "i" in letters,
-        not (CERTAIN_LETTERS.issuperset(letters) and CERTAIN_OPTIONS.issuperset(values_of_o) and found <= CERTAIN_LONG),
+        found.isdisjoint(PRINT_OPTIONS) and "D" not in letters and (not is_off or "i" in letters),
+        not found.isdisjoint(STARTUP_OPTIONS) or "l" in letters or "i" in letters,
+        not (
+            HARMLESS_LETTERS.issuperset(letters)
+            and HARMLESS_OPTION_NAMES.issuperset(values_of_o)
+            and found <= HARMLESS_LONG_OPTIONS
+        ),
         ends_on_failure,
         has_pipefail,
         refuses_unset,
@@ -120,7 +124,7 @@ def _long(program: str, word: str) -> str:
     """The name of a long option; empty if the word is not one."""
     name = word.removeprefix("-").removeprefix("-")
     is_long = word.startswith("--") or (program == "bash" and word.startswith("-"))
-    return name if is_long and name in LONG else ""
+    return name if is_long and name in LONG_OPTIONS else ""
 
 
 def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | None]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.substituted_commands import scripts
-from policy.intake.command.substitutions import TOO_MANY
+from policy.intake.command.substitutions import TOO_MANY_MESSAGE
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_NESTED: Final = 4
 """How many substitutions within each other are read."""
-TOO_DEEP: Final = f"it is nested more than {MAX_NESTED} deep"
+TOO_DEEP_MESSAGE: Final = f"it is nested more than {MAX_NESTED} deep"
 ARGUMENTS: Final = ("sh", Unknown("$@", is_several=True))
 """The arguments of the script around a substitution, which are not known."""
 
@@ -32,16 +32,16 @@ def commands_within(
         ShellSyntaxError: a substitution cannot be read, or a limit is exceeded.
     """
     if not expansion.is_complete:
-        raise ShellSyntaxError(TOO_MANY)
+        raise ShellSyntaxError(TOO_MANY_MESSAGE)
     if depth == MAX_NESTED:
-        raise ShellSyntaxError(TOO_DEEP)
+        raise ShellSyntaxError(TOO_DEEP_MESSAGE)
     from policy.intake.command.shell import split  # noqa: PLC0415  # most scripts have none that count
 
     for script in scripts(expansion.text):
         known = env
         if expansion.values:
             if len(env) + len(expansion.values) > budget.copied:
-                raise ShellSyntaxError(TOO_MANY)
+                raise ShellSyntaxError(TOO_MANY_MESSAGE)
             budget.copy(len(env) + len(expansion.values))
             known = {**env, **expansion.values}
         budget.add_word()

@@ -17,16 +17,16 @@ from policy.intake.command.substitutions import ESCAPED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-READERS: Final = (
+READING_COMMANDS: Final = (
     *("basename", "cat", "command -v", "date", "dirname", "echo", "head", "hostname", "id", "jobs", "ls", "nproc"),
     *("printenv", "printf", "pwd", "readlink", "realpath", "seq", "tail", "uname", "wc", "which", "whoami"),
 )
-READS: Final = re.compile(
-    rf"(?:\$\(|`)[ \t]*+(?:{'|'.join(READERS)})(?![\w./-])"
+READING_SUBSTITUTION: Final = re.compile(
+    rf"(?:\$\(|`)[ \t]*+(?:{'|'.join(READING_COMMANDS)})(?![\w./-])"
     r"(?:[0-9&]?>/dev/null|2>&1|[^;&|<>$`()\n\\]|\$\{[\w\[\]@*]++\}|\$(?![({']))*+[)`]"
 )
 """Matches a substitution of one command that only reads."""
-INNER: Final = re.compile(r"\\.|\$\((?!\()|`", re.DOTALL)
+INNER_START: Final = re.compile(r"\\.|\$\((?!\()|`", re.DOTALL)
 """Matches what begins a substitution within another expansion, or a quoted character."""
 TWO_WORDS: Final = re.compile(r"\w[ \t]++-{0,2}[A-Za-z/]")
 """Matches what a calculation seldom has and a command often: `$((a b); c)`."""
@@ -55,7 +55,7 @@ def scripts(written: str) -> Iterator[str]:
         yield written[2:-1]
         return
     at = 2
-    while (found := INNER.search(written, at)) is not None:
+    while (found := INNER_START.search(written, at)) is not None:
         at = found.end()
         if found.group() == "`":
             at = backtick_end(written, found.start())

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_variables import ScriptVariables
 
-MAY_START_CONTAINER: Final = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(CONTAINER_PROGRAMS | PROGRAMS))})(?![\w.-])")
+CONTAINER_PROGRAM: Final = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(CONTAINER_PROGRAMS | PROGRAMS))})(?![\w.-])")
 ESCAPED: Final = re.compile(r"\\([\\`$])")
 """Matches a character that a backslash quotes in backticks."""
-TOO_MANY: Final = "all of them have more text or variables than the limit"
-DOUBT: Final = "a substitution that may start a container is not read: {}"
+TOO_MANY_MESSAGE: Final = "all of them have more text or variables than the limit"
+SUBSTITUTION_DOUBT: Final = "a substitution that may start a container is not read: {}"
 
 
 class Substitution(Struct, frozen=True, gc=False):
@@ -44,12 +44,12 @@ class Substitutions(Struct):
         Raises:
             ExpansionExhausted: the limit of the request is exceeded.
         """
-        if MAY_START_CONTAINER.search(written) is None:
+        if CONTAINER_PROGRAM.search(written) is None:
             return ""
         own = {} if variables.command.words else variables.command.assignments
         copied = len(variables.outer) + len(variables.values) + len(own)
         if len(written) > self.budget.filled or copied > self.budget.copied:
-            return DOUBT.format(TOO_MANY)
+            return SUBSTITUTION_DOUBT.format(TOO_MANY_MESSAGE)
         self.budget.fill(len(written))
         self.budget.copy(copied)
         script = ESCAPED.sub(r"\1", written[1:-1]) if written.startswith("`") else written[2:-1]

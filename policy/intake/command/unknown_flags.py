@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from policy.intake.command.deprecated_flags import use_instead
 from policy.intake.command.flag_arguments import may_be_secret
-from policy.intake.command.flags import dashed, flags, in_other_release, only_in
+from policy.intake.command.flags import flags, in_other_release, releases_clause, with_dashes
 from policy.intake.command_line import UnknownFlag
 from policy.masking import HIDDEN, masked
 from policy.messages import QUOTED, nearest, quoted
@@ -34,7 +34,7 @@ def skip_unknown(
     The last word is left for the model if it may be the model.
     """
     key, equals, text = words[at].partition("=")
-    name = dashed(key) if key.startswith("--") and table.takes_underscores else key
+    name = with_dashes(key) if key.startswith("--") and table.takes_underscores else key
     omitted = result.omitted
     flag = report_unknown(name, key, places[at], table, result)
     shown_key = masked(key)
@@ -96,7 +96,7 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
         instead = use_instead(flag.dest, release) if Version(last) < Version(release) else ""
         result.add_launch_error(
             f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; "
-            f"{only_in(first, last, 'has', 'have')}{instead}"
+            f"{releases_clause(first, last, 'has', 'have')}{instead}"
         )
         return flag
     near = _suggestion(key[:QUOTED], release)

@@ -39,11 +39,11 @@ from policy.messages import quoted
 
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
-STARTS_NOTHING: Final = "so nothing starts it; remove what comes before"
-AS_SERVICE: Final = "write its `llm_configs` in a RayService"
-AS_DEPLOYMENT: Final = "and its command and variables are not read; send its arguments as a deployment"
-OF_SNAPSHOT: Final = "which are not read; send `vllm serve MODEL …` with the flags that it was created with"
-ONLY_SERVERS: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
+NO_START_REMEDY: Final = "so nothing starts it; remove what comes before"
+SERVICE_REMEDY: Final = "write its `llm_configs` in a RayService"
+DEPLOYMENT_REMEDY: Final = "and its command and variables are not read; send its arguments as a deployment"
+SNAPSHOT_REMEDY: Final = "which are not read; send `vllm serve MODEL …` with the flags that it was created with"
+SERVERS_ONLY_REMEDY: Final = "but only servers can be decided; send `vllm serve MODEL …` with the same flags"
 
 
 class ServerCommand(Struct, frozen=True, gc=False):
@@ -180,14 +180,14 @@ def other_arguments(words: list[str], places: list[str], at: int) -> UnreadableC
     image = run.words[0] if run is not None and run.words else None
     if any(map(LLM_BUILDERS.fullmatch, arguments)):
         why = f"{quoted(program)} starts an application of Ray Serve's that runs models with vLLM, which is not read"
-        return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_SERVICE)
+        return UnreadableCommand(why, places[at], names_vllm=True, remedy=SERVICE_REMEDY)
     names_server = STARTS_VLLM.search(" ".join(arguments)) is not None or passes_server(arguments)
     if image is not None and (names_server or contains_vllm(image)):
         why = f"the script starts a container of the image {quoted(image)}"
-        return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_DEPLOYMENT)
+        return UnreadableCommand(why, places[at], names_vllm=True, remedy=DEPLOYMENT_REMEDY)
     if image is None and (image := passed_image(arguments)) is not None:
         why = f"{quoted(program)} may start a container of the image {quoted(image)}"
-        return UnreadableCommand(why, places[at], names_vllm=True, remedy=AS_DEPLOYMENT)
+        return UnreadableCommand(why, places[at], names_vllm=True, remedy=DEPLOYMENT_REMEDY)
     if not names_server:
         file = interpreted_file(program, arguments) if is_code else None
         if file is None:
@@ -215,11 +215,11 @@ def offline_engine(words: list[str], places: list[str]) -> UnreadableCommand | N
             action = next(iter(words[index + 2 : index + 3]), "")
             if action == "restore" or is_unknown(action):
                 why = f"{quoted(f'vllm snapshot {action}')} may start a server with the flags of a snapshot"
-                return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=OF_SNAPSHOT)
+                return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=SNAPSHOT_REMEDY)
             command = "vllm snapshot create" if action == "create" else ""
         if command:
             why = f"{quoted(command)} starts an engine without a server"
-            return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=ONLY_SERVERS)
+            return UnreadableCommand(why, places[index + 1], names_vllm=True, remedy=SERVERS_ONLY_REMEDY)
     return None
 
 

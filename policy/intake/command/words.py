@@ -68,7 +68,7 @@ class Pattern(str):
     __slots__ = ()
 
 
-class Perhaps(str):
+class UncertainFolder(str):
     """A folder that a script may fail to enter, so that it stays in the one before."""
 
     __slots__ = ()

@@ -12,14 +12,14 @@ from policy.intake.command.words import is_unknown_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VALUES: Final = frozenset("adEILnPsJR")
+VALUE_LETTERS: Final = frozenset("adEILnPsJR")
 """The short options that take a value."""
-OPTIONAL: Final = frozenset("eil")
+OPTIONAL_VALUE_LETTERS: Final = frozenset("eil")
 """The short options whose optional value must be attached."""
-LONG: Final = ("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var")
+LONG_OPTIONS: Final = ("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var")
 """The long options that take a value, except `--replace`, `--eof` and `--max-lines`, whose value must be attached."""
-REPLACING: Final = frozenset("IiJ")
-INPUT: Final = "{}"
+REPLACING_LETTERS: Final = frozenset("IiJ")
+INPUT_MARK: Final = "{}"
 
 
 def xargs_options(words: list[str], at: int) -> tuple[int, str]:
@@ -33,27 +33,27 @@ def xargs_options(words: list[str], at: int) -> tuple[int, str]:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if "replace".startswith(name):
-                replaced = value or INPUT
-            elif not equals and any(option.startswith(name) for option in LONG):
+                replaced = value or INPUT_MARK
+            elif not equals and any(option.startswith(name) for option in LONG_OPTIONS):
                 at += 1
             continue
         letter, value = _short(word)
-        if letter in VALUES and not value:
+        if letter in VALUE_LETTERS and not value:
             value = "".join(words[at : at + 1])
             at += 1
-        if letter in REPLACING:
-            replaced = value or INPUT
+        if letter in REPLACING_LETTERS:
+            replaced = value or INPUT_MARK
     return at, replaced
 
 
 def unknown_option_of(options: Sequence[str]) -> str:
     """The first of the options before the command that may be any other; empty if there is none."""
-    return next((word for word in options if is_unknown_option(word, VALUES | OPTIONAL)), "")
+    return next((word for word in options if is_unknown_option(word, VALUE_LETTERS | OPTIONAL_VALUE_LETTERS)), "")
 
 
 def _short(word: str) -> tuple[str, str]:
     """The first short option in a word that takes a value, and its attached value, if any: `-0I%`."""
     for index, letter in enumerate(word[1:], 2):
-        if letter in VALUES or letter in OPTIONAL:
+        if letter in VALUE_LETTERS or letter in OPTIONAL_VALUE_LETTERS:
             return letter, word[index:]
     return "", ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from policy.intake.command.apptainer import BINDING, binds, container_variables
+from policy.intake.command.apptainer import BIND_VARIABLES, binds, container_variables
 from policy.intake.command.image_words import NO_NAMES, has_vllm
 from policy.intake.command.made_images import NO_IMAGES
 from policy.intake.command.words import Unknown
@@ -213,7 +213,7 @@ def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | N
 
 def _bound(env: Mapping[str, str | None]) -> tuple[list[str], str]:
     """The paths at which Apptainer's variables mount something, and the first variable with an unknown value."""
-    bound = {name: env[name] for name in BINDING if name in env}
+    bound = {name: env[name] for name in BIND_VARIABLES if name in env}
     points = [
         point for value in bound.values() if value for each in binds(value) for point in _mount_points("-v", each)
     ]

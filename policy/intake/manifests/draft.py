@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command import expansion, launcher
 from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, server_names, starts_server
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Unknown
@@ -404,7 +404,7 @@ class EngineDraft:
             version, version_cause = self.label_version, CAUSE
         folder, image_folder = self.working_folders()
         mounted = self.mounts.other_vllm(
-            self.server, self.folder, self.env, "" if image_folder == ANYWHERE else image_folder
+            self.server, self.folder, self.env, "" if image_folder == ANY_FOLDER else image_folder
         ) or self.mounts.libraries(self.server, self.env, self.words)
         replaced = self.mounts.within(path for path, name in self.models.items() if name != path)
         if replaced is not None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.huggingface_server import (
     MODEL_PATH,
-    NOT_SURE,
     TRANSFORMERS,
+    UNCERTAIN_BACKEND,
     VLLM,
     server_words,
     size_flags,
 )
-from policy.intake.command.paths import from_slash
+from policy.intake.command.paths import absolute_path
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.engine_doubts import doubted
@@ -261,7 +261,7 @@ def _storage_mounts(component: ManifestNode) -> list[str]:
     claims: list[str] = [MODEL_PATH] if _has_storage_variable(component.value) else []
     others: list[str] = []
     for item in component.get("storageUris").items():
-        path = from_slash(item.get("mountPath").text() or MODEL_PATH)
+        path = absolute_path(item.get("mountPath").text() or MODEL_PATH)
         (claims if (item.get("uri").text() or "").startswith(CLAIM) else others).append(path)
     return [*claims, *dict.fromkeys([*others, *([commonpath(others)] if others else [])])]
 
@@ -478,7 +478,7 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
         own.add(*found.own.get("--model_dir", (ADDED, MODEL_PATH)))
     own.has_command = True
     if found.backend != VLLM:
-        own.note(NOT_SURE)
+        own.note(UNCERTAIN_BACKEND)
     if source and "--model_id" in found.own and hub_name(source) is None:
         own.note("`storageUri` takes precedence over `--model_id`")
     elif source and "--model_id" in found.own:

@@ -13,7 +13,7 @@ from posixpath import commonpath
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.huggingface_server import MODEL_PATH
-from policy.intake.command.paths import from_slash
+from policy.intake.command.paths import absolute_path
 from policy.intake.manifests.empty_volumes import empty_volumes
 from policy.intake.manifests.kserve_metadata import metadata_doubt
 from policy.messages import quoted
@@ -191,7 +191,7 @@ def _derived_names(component: object) -> frozenset[str]:
     uri = model.get("storageUri") if isinstance(model, dict) else None
     if isinstance(uri, str) and uri.startswith(OF_IMAGE):
         paths.append(MODEL_PATH)
-    paths = [from_slash(path) for path in paths if isinstance(path, str)]
+    paths = [absolute_path(path) for path in paths if isinstance(path, str)]
     return frozenset(path.strip("/").replace("/", "-") for path in (*paths, *([commonpath(paths)] if paths else ())))
 
 

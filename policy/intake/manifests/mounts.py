@@ -11,8 +11,8 @@ from collections import Counter
 from posixpath import basename, dirname, isabs, join
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.intake.command.code_variables import LOCATIONS, assigned
-from policy.intake.command.paths import ANYWHERE, LINK_STARTS, from_slash, resolved
+from policy.intake.command.code_variables import LOCATIONS, assigned_values
+from policy.intake.command.paths import ANY_FOLDER, LINK_STARTS, absolute_path, resolve
 from policy.intake.command.programs import PYTHON
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
@@ -79,8 +79,8 @@ def known_folder(path: str) -> str:
 
 def absolute(path: str) -> str:
     """The absolute path of a mount, with the images' links resolved; as in Kubernetes, a relative one is at `/`."""
-    path = "/" + path.lstrip("/") if "/.." in path else from_slash(path)
-    return resolved(path) or from_slash(path)
+    path = "/" + path.lstrip("/") if "/.." in path else absolute_path(path)
+    return resolve(path) or absolute_path(path)
 
 
 class Mounts:
@@ -90,7 +90,7 @@ class Mounts:
         """Volumes at ``empty`` have no folders when the container starts; those of them at ``files`` may have files."""
         paths = [*paths]
         self._count = Counter(map(absolute, paths))
-        written = map(from_slash, paths)
+        written = map(absolute_path, paths)
         self._written = {absolute(path): path for path in written if path.startswith(LINK_STARTS)}
         """The mount points through links, as they are written."""
         count = Counter(map(absolute, empty))
@@ -144,7 +144,7 @@ class Mounts:
 
     def filled(self, folder: str) -> tuple[str, ...]:
         """The mount points that may have a model; not those at or above a working folder whose volumes are empty."""
-        above = set(_ancestry(folder)) if isabs(folder) else self._empty if folder == ANYWHERE else set()
+        above = set(_ancestry(folder)) if isabs(folder) else self._empty if folder == ANY_FOLDER else set()
         return tuple(path for path in self._count if path not in self._empty or path not in above)
 
     def around(self, folder: str) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class Mounts:
 
     def with_files(self, folder: str) -> str:
         """A mount point that may be the working folder and have files, but no folder; empty if none is."""
-        known = (folder,) if folder != ANYWHERE else self._files
+        known = (folder,) if folder != ANY_FOLDER else self._files
         return next((path for path in known if path in self._files and path in self._empty), "")
 
     def hides(self, file: str, mount: str) -> bool:
@@ -225,7 +225,7 @@ class Mounts:
         parents = {dirname(path) for path in self._count if DRIVERS.match(path) is None}
         for name in names:
             value = own.get(name, env.get(name))
-            texts = assigned(name, words) if value is None else [value]
+            texts = assigned_values(name, words) if value is None else [value]
             for path in (absolute(path) for text in texts for path in text.split(":") if isabs(path)):
                 is_driver = DRIVERS.match(path) is not None
                 if not is_driver and (path in parents or self._may_contain(path)):

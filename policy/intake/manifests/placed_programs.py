@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.intake.command.hidden_starts import KNOWN_BY_NAME, SYSTEM_FOLDERS
-from policy.intake.command.launcher import Placing, placing_of
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.hidden_starts import KNOWN_PROGRAMS, SYSTEM_FOLDERS
+from policy.intake.command.launcher import ProgramChanges, program_changes
+from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.manifests.mounts import absolute
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Placer(Struct, frozen=True):
     """A container that may put programs into a volume."""
 
     name: object
-    placing: Placing
+    placing: ProgramChanges
 
 
 class PlacedPrograms(Struct, frozen=True):
@@ -57,7 +57,7 @@ def placed_programs(pod: Any) -> PlacedPrograms:
     for container in containers if len(containers) > 1 else ():
         mounts = [each for each in _objects(container, "volumeMounts") if each.get("readOnly") is not True]
         volumes = {name for mount in mounts if isinstance(name := mount.get("name"), str)}
-        placing = _placing(container) if volumes else Placing()
+        placing = _placing(container) if volumes else ProgramChanges()
         for volume in volumes if placing.puts or placing.writes else ():
             placers = found.setdefault(volume, [])
             if sum(each.placing == placing for each in placers) < MAX_PLACERS:
@@ -74,8 +74,8 @@ class ProgramsBeside:
     def __init__(self) -> None:
         self.placers: Callable[[], Iterable[Placer]] = tuple
         self._hooks_read = 0
-        self._placings: set[Placing] = set()
-        self._first: Placing | None = None
+        self._placings: set[ProgramChanges] = set()
+        self._first: ProgramChanges | None = None
         self._mounted: tuple[Mounts, bool] | None = None
 
     def may_start(
@@ -101,18 +101,18 @@ class ProgramsBeside:
 
     def _are_mounted(self, mounts: Mounts) -> bool:
         if self._mounted is None or self._mounted[0] is not mounts:
-            self._mounted = (mounts, _are_mounted(mounts.filled(ANYWHERE)))
+            self._mounted = (mounts, _are_mounted(mounts.filled(ANY_FOLDER)))
         return self._mounted[1]
 
     def _placings_beside(
         self, env: Variables, hooks: Sequence[CommandBeside], first: Sequence[str]
-    ) -> Iterator[Placing]:
+    ) -> Iterator[ProgramChanges]:
         """What the hooks and the command before do to programs; equal effects of hooks count once."""
-        self._placings.update(placing_of(hook.words, env) for hook in hooks[self._hooks_read :])
+        self._placings.update(program_changes(hook.words, env) for hook in hooks[self._hooks_read :])
         self._hooks_read = len(hooks)
         yield from self._placings
         if first:
-            self._first = self._first or placing_of(first, env)
+            self._first = self._first or program_changes(first, env)
             yield self._first
 
 
@@ -122,12 +122,12 @@ def _are_mounted(paths: Iterable[str]) -> bool:
     for path in paths:
         above, _, name = path.rpartition("/")
         is_folder = any(f"{folder}/".startswith(f"{path.rstrip('/')}/") for folder in folders)
-        if is_folder or (above in folders and name in KNOWN_BY_NAME):
+        if is_folder or (above in folders and name in KNOWN_PROGRAMS):
             return True
     return False
 
 
-def _may_start(own: tuple[bool, bool], placing: Placing, *, is_read: bool) -> bool:
+def _may_start(own: tuple[bool, bool], placing: ProgramChanges, *, is_read: bool) -> bool:
     """Whether a command may start a server because of what another one does to programs.
 
     Only a command that is not read may run a script that the other one writes.
@@ -138,17 +138,17 @@ def _may_start(own: tuple[bool, bool], placing: Placing, *, is_read: bool) -> bo
     return placing.puts and any(own) and has_name and has_command
 
 
-def _placing(container: dict[str, Any]) -> Placing:
+def _placing(container: dict[str, Any]) -> ProgramChanges:
     env = {
         name: value
         for each in _objects(container, "env")
         if isinstance(name := each.get("name"), str) and isinstance(value := each.get("value"), str)
     }
     commands = (_words(container, "command") + _words(container, "args"), _hook(container))
-    found = [placing_of(words, env) for words in commands if words]
+    found = [program_changes(words, env) for words in commands if words]
     names = zip(*(each.names for each in found), strict=True)
     has_name, has_command = map(any, names) if found else (False, False)
-    return Placing(any(each.puts for each in found), any(each.writes for each in found), (has_name, has_command))
+    return ProgramChanges(any(each.puts for each in found), any(each.writes for each in found), (has_name, has_command))
 
 
 def _hook(container: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.kubernetes_references import expand_references, references
-from policy.intake.command.paths import from_slash
+from policy.intake.command.paths import absolute_path
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests.cache_mounts import file_mounts
@@ -330,9 +330,9 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}
         sub_path = mount.get("subPath").text()
         if sub_path is None:
-            named = {from_slash(f"{path}/{file}"): text for file, text in files.items()}
+            named = {absolute_path(f"{path}/{file}"): text for file, text in files.items()}
         else:
-            named = {from_slash(path): files[sub_path]} if sub_path in files else {}
+            named = {absolute_path(path): files[sub_path]} if sub_path in files else {}
         draft.files.update({file: text for file, text in named.items() if not draft.mounts.hides(file, path)})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.ray_start import ray_start
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def started(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | No
     start = ray_start(words, draft.env, has_hidden_variables=draft.has_hidden_variables)
     draft.env.update(start.env)
     draft.secrets |= start.secrets
-    draft.folder = draft.entered(start.folders) if start.is_read else ANYWHERE
+    draft.folder = draft.entered(start.folders) if start.is_read else ANY_FOLDER
     if not start.is_read:
         draft.env.replace(dict.fromkeys(draft.env))
         draft.has_hidden_variables = True

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from policy.intake.command.earlier_scripts import CommandBeside  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.installation import as_uncertain
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.programs import LLM_BUILDERS
 from policy.intake.command.ray_start import RayStart  # noqa: TC001  # as above
 from policy.intake.command_line import (
@@ -175,7 +175,7 @@ def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContain
     secrets = frozenset[str]().union(*(draft.stated_secrets() for draft in drafts))
     beside = [each for draft in drafts for each in draft.beside]
     folders = {draft.folder for draft in drafts} or {""}
-    folder = folders.pop() if len(folders) == 1 else ANYWHERE
+    folder = folders.pop() if len(folders) == 1 else ANY_FOLDER
     return RayContainers(env, image, hidden, notes, mounts, hardware, folder, len(drafts), starts, beside, secrets)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ShellSyntaxError
-from policy.intake.command.exported_variables import EXPORT, assigned_in
+from policy.intake.command.exported_variables import EXPORT_OPTION, assigned_variables
 from policy.intake.command.shell_options import shell_options
 from policy.intake.command.words import Unknown
 from policy.messages import quoted
@@ -31,7 +31,7 @@ DIRECTIVE: Final = re.compile(r"(#SBATCH|#PBS|#BSUB|#PJM|#\$)[ \t]++(-[^\r\n]*+)
 """Matches a line with options of a batch system."""
 COMMENTS: Final = re.compile(r"[ \t]*+(?:#[^\n]*+)?(?:\n|\Z)")
 """Matches a line without a command; the directives end before the first one with a command."""
-EXPORTING: Final = {"#SBATCH": EXPORT, "#PBS": "-v", "#BSUB": "-env", "#PJM": "-x", "#$": "-v"}
+EXPORTING: Final = {"#SBATCH": EXPORT_OPTION, "#PBS": "-v", "#BSUB": "-env", "#PJM": "-x", "#$": "-v"}
 """The option of each system with a list of variables."""
 EXPORT_FILE: Final = "--export-file"
 BY_SHEBANG: Final = "the variables of the script's first line are assumed; `bash FILE` does not set them"
@@ -67,7 +67,7 @@ def header_of(text: str) -> ScriptHeader:
         if value is None or option == EXPORT_FILE:
             hidden[HIDDEN.format(f"{system} {option}".rstrip())] = None
         else:
-            exported = assigned_in(value)  # the last one counts
+            exported = assigned_variables(value)  # the last one counts
             notes = [BY_DIRECTIVE.format(system, option)] if exported else []
     before = [Unknown(f"{name}=…") if value is None else f"{name}={value}" for name, value in exported.items()]
     shell = _shell_of(text, exported)

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from policy.intake.command.container_programs import container_run, may_run_image, names_vllm, started_elsewhere
+from policy.intake.command.container_programs import container_run, may_run_image, names_vllm, text_after_run
 from policy.intake.command.expansion import MAX_COPIED, ExpansionBudget, ShellSyntaxError
 from policy.intake.command.image_words import NO_NAMES, named_images
 from policy.intake.command.launcher import find_server
@@ -21,7 +21,7 @@ from policy.intake.command.made_images import NO_IMAGES, made_images
 from policy.intake.command.passed_variables import passed_variables
 from policy.intake.command.shell import split
 from policy.intake.command.shell_options import shell_options
-from policy.intake.command.vllm_command import AS_DEPLOYMENT, UnreadableCommand
+from policy.intake.command.vllm_command import DEPLOYMENT_REMEDY, UnreadableCommand
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_words, passed_names, read_container_run
 from policy.intake.manifests.draft import EngineDraft
@@ -75,7 +75,7 @@ def read_script(document: ManifestNode) -> None:
 def _only_starts_containers(draft: EngineDraft) -> bool:
     """Whether all that is known of a script is that it starts containers of vLLM, which are read by themselves."""
     found = None if draft.server is not None else find_server(draft.words, draft.env)
-    return isinstance(found, UnreadableCommand) and found.remedy == AS_DEPLOYMENT
+    return isinstance(found, UnreadableCommand) and found.remedy == DEPLOYMENT_REMEDY
 
 
 def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> bool:
@@ -125,9 +125,7 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
             notes = script.reader.containers[-1].notes
             notes += [DEFAULTED] * (DEFAULTED not in notes)
     others = (command for command, run in read if not command.unreached and (run is None or not run.words))
-    started = [
-        (command.words[0], after) for command in others if (after := started_elsewhere(command.words)) is not None
-    ]
+    started = [(command.words[0], after) for command in others if (after := text_after_run(command.words)) is not None]
     if any(run is None and not command.unreached and may_run_image(command.words) for command, run in read):
         return False
     by_input = any(program == "xargs" for program, _ in started) and names_vllm(text)  # which may have the image

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.flags import dashed, is_flag_of_any_release
+from policy.intake.command.flags import is_flag_of_any_release, with_dashes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def are_vllms(words: Sequence[str]) -> bool:
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     return (
         sum(map(_is_sign, dict.fromkeys(flags))) >= MIN_SIGNS
-        and all(is_flag_of_any_release(dashed(flag.partition(".")[0])) for flag in flags)
+        and all(is_flag_of_any_release(with_dashes(flag.partition(".")[0])) for flag in flags)
         and (
             any(_names_model(*pair) for pair in pairwise((*words, "")))
             or (MODEL_NAME.fullmatch(words[0]) is not None and any(flag.startswith(USUAL_FLAGS) for flag in flags))
@@ -79,7 +79,7 @@ def _is_sign(word: str) -> bool:
     name = flag.partition(".")[0]
     if not name.startswith("--"):
         return len(name) > len("-n") and is_flag_of_any_release(name)  # other programs have flags of one letter
-    name = dashed(name)
+    name = with_dashes(name)
     return (name not in GENERAL_FLAGS and is_flag_of_any_release(name)) or value == "vllm"
 
 

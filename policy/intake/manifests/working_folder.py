@@ -8,8 +8,8 @@ from __future__ import annotations
 from posixpath import isabs, join
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.paths import ANYWHERE, IN_HOME, VOLATILE, from_slash, resolved
-from policy.intake.command.words import Perhaps, Unknown
+from policy.intake.command.paths import ANY_FOLDER, HOME_PATH, VOLATILE_FOLDERS, absolute_path, resolve
+from policy.intake.command.words import UncertainFolder, Unknown
 from policy.intake.manifests.mounts import absolute
 
 if TYPE_CHECKING:
@@ -25,25 +25,25 @@ EXPANDED: Final = frozenset("$`*?[")
 
 
 def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequence[str]) -> str:
-    """The folder after a command changes to ``folders`` from the container's ``own``; `ANYWHERE` if it is not known.
+    """The folder after a command changes to ``folders`` from the container's ``own``; `ANY_FOLDER` if it is not known.
 
     It is relative to the image's if nothing states it, and empty if it may be the home of the image's user. It is not
     known either if the command may stay in another folder where a mount may have a relative model among the server's
     ``words``.
     """
     is_unknown = type(own) is Unknown  # by the shell that starts the container, whose home is not the image's
-    folder = ANYWHERE if is_unknown else _changed("", own)
+    folder = ANY_FOLDER if is_unknown else _changed("", own)
     left: dict[str, None] = {}
     for each in folders:
-        left = dict.fromkeys(_changed(other, each) for other in left) | (left if type(each) is Perhaps else {})
-        if type(each) is Perhaps:
+        left = dict.fromkeys(_changed(other, each) for other in left) | (left if type(each) is UncertainFolder else {})
+        if type(each) is UncertainFolder:
             left[folder] = None
         folder = _changed(folder, each)
         left.pop(folder, None)
         if len(left) > MAX_LEFT:
-            return ANYWHERE
+            return ANY_FOLDER
     stays = any(_may_have_model(each, mounts, words) for each in left)
-    return ANYWHERE if stays else absolute(folder) if isabs(folder) else folder
+    return ANY_FOLDER if stays else absolute(folder) if isabs(folder) else folder
 
 
 def start_folder(own: str, image: str) -> str:
@@ -58,23 +58,23 @@ def start_folder(own: str, image: str) -> str:
 
 
 def _changed(folder: str, path: str) -> str:
-    """The folder after a change from ``folder`` to ``path``; empty for the home, `ANYWHERE` if it is not known."""
-    if IN_HOME.fullmatch(path) is not None:
+    """The folder after a change from ``folder`` to ``path``; empty for the home, `ANY_FOLDER` if it is not known."""
+    if HOME_PATH.fullmatch(path) is not None:
         return ""
     is_unknown = type(path) is Unknown or path == "-" or path[:1] == "~" or not EXPANDED.isdisjoint(path)
-    if is_unknown or len(folder) + len(path) > MAX_FOLDER or (folder == ANYWHERE and not isabs(path)):
-        return ANYWHERE
+    if is_unknown or len(folder) + len(path) > MAX_FOLDER or (folder == ANY_FOLDER and not isabs(path)):
+        return ANY_FOLDER
     joined = join(folder, path)
     if not isabs(joined):
         return joined
-    found = from_slash(joined)
-    is_left = "/.." in joined and resolved(joined) != resolved(found)  # only the program knows where this leads
-    return ANYWHERE if is_left or found.startswith(VOLATILE) else found
+    found = absolute_path(joined)
+    is_left = "/.." in joined and resolve(joined) != resolve(found)  # only the program knows where this leads
+    return ANY_FOLDER if is_left or found.startswith(VOLATILE_FOLDERS) else found
 
 
 def _may_have_model(folder: str, mounts: Mounts, words: Sequence[str]) -> bool:
     """Whether a mount may have a folder with the name of a relative model in another folder."""
-    if folder == ANYWHERE:
+    if folder == ANY_FOLDER:
         return bool(mounts.filled(folder))
     if not isabs(folder):
         return False

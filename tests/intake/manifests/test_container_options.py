@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from shipped_images import read_manifest
 
-from policy.intake.command.container_options import FLAGS, VALUES
+from policy.intake.command.container_options import FLAGS, VALUE_OPTIONS
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -76,7 +76,7 @@ def test_an_option_that_is_not_known_is_doubted(command: str, options: list[str]
         ),
         *("-itv /a:/b", "-P -q", "--ulimit memlock=-1 --ulimit stack=67108864", "--security-opt seccomp=unconfined"),
         *("--health-cmd 'curl x' --restart always", "--pull=always --platform linux/amd64", "--log-level debug"),
-        *(f"{option} x" for option in sorted(VALUES - {"--env", "--env-file", "--entrypoint", "--env-merge"})),
+        *(f"{option} x" for option in sorted(VALUE_OPTIONS - {"--env", "--env-file", "--entrypoint", "--env-merge"})),
         *sorted(FLAGS - {"--env-host"}),
     ],
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from shipped_images import read_manifest
 
-from policy.intake.command.paths import ANYWHERE
+from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.manifests.environment_file import variables_of
 from policy.intake.manifests.unit_file import assigned_words, command_words, podman_words, settings_of, value_words
 
@@ -156,7 +156,7 @@ def test_systemd_replaces_specifiers_and_variables_in_what_podman_gets(
 @pytest.mark.parametrize("folder", ["%h/x", "%S", "/a/%i"])
 def test_the_working_folder_of_a_unit_may_be_unknown(folder: str) -> None:
     service = {"unit": f"[Service]\nWorkingDirectory={folder}\nExecStart=/usr/bin/vllm serve a/b"}
-    assert [each.folder for each in (unit(f"WorkingDir={folder}"), container(service))] == [ANYWHERE] * 2
+    assert [each.folder for each in (unit(f"WorkingDir={folder}"), container(service))] == [ANY_FOLDER] * 2
 
 
 @pytest.mark.parametrize("target", ["%h/x", "/usr/%i"])
