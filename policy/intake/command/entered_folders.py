@@ -46,7 +46,7 @@ class EnteredFolders(Struct):
             for folder, at in last
         ]
 
-    def again(self, start: int) -> list[str]:
+    def repeated_folders(self, start: int) -> list[str]:
         """The folders from the ``start`` on, for a server that may start again after the commands have been repeated.
 
         A relative folder may be within a different one each time, so it is not known.

@@ -82,14 +82,13 @@ def expand_references(
     budget: ExpansionBudget | None = None,
     *,
     has_hidden_variables: bool = False,
-    are_all: bool = False,
+    is_complete: bool = False,
 ) -> str:
     """Expand Kubernetes' `$(NAME)`, which `$$` escapes. Without a budget, the caller limits the values.
 
     A reference to an unset variable stays as written. The result is an Unknown if a value is unknown, or if Kubernetes
-    may set a variable that is not in ``env``. With ``has_hidden_variables`` any variable may be set; if those in
-    ``env`` are ``are_all``, none may. A text without any reference is returned as it is: a shell may still expand a
-    Pattern.
+    may set a variable that is not in ``env``. With ``has_hidden_variables`` any variable may be set; if ``env``
+    ``is_complete``, none may. A text without any reference is returned as it is: a shell may still expand a Pattern.
 
     Raises:
         ShellSyntaxError: the values have too many characters.
@@ -105,7 +104,7 @@ def expand_references(
         parts.append(before)
         if name is None:
             break
-        if name not in env and (are_all or not _may_be_set(name, has_hidden_variables=has_hidden_variables)):
+        if name not in env and (is_complete or not _may_be_set(name, has_hidden_variables=has_hidden_variables)):
             parts.append(f"$({name})")
             continue
         value = env.get(name)

@@ -44,7 +44,7 @@ class Links(Struct):
         if name and name != target and len(name) <= MAX_PATH and len(target) <= MAX_PATH:
             self._targets[name] = target
 
-    def followed(self, path: str) -> str:
+    def follow(self, path: str) -> str:
         """Where a resolved path leads; itself if it is at or below none of the links."""
         for _ in range(MAX_LINKS if self._targets and len(path) <= MAX_PATH else 0):
             above = path

@@ -219,7 +219,7 @@ class ParameterExpansion:
         if array is None:
             return None
         which, first = selection.groups()
-        elements, is_certain = array.elements, array.certain == len(array.elements)
+        elements, is_certain = array.elements, array.certain_count == len(array.elements)
         is_part = first is not None or which not in {"@", "*"}
         if is_part and not is_certain:
             return None

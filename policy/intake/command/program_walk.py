@@ -101,7 +101,7 @@ def server_of(
             walk.note_unknown_program()
         unread = walk.unread or offline_engine(walk.words[walk.at :], walk.places[walk.at :])
         if unread is None and (walk.at or context.budget.unchecked or context.budget.has_vllm):
-            unread = walk.evaluating()
+            unread = walk.evaluated_server()
         if unread is None and walk.words[walk.at + 1 :]:
             return passed_server(walk.words, walk.places, walk.at)
         return unread
@@ -194,11 +194,11 @@ class _ProgramWalk(Struct):
         at = min(self.at, len(self.words) - 1)
         is_known = self.at > at or is_known_program(self.words, at)
         if not is_known or not has_known_substitutions(self.words):
-            assert self.context.unknown_programs is not None  # INVARIANT: called where it is asked for
+            assert self.context.unknown_programs is not None  # INVARIANT: called only if they are noted
             why = f"{quoted(shown_command(self.words[at:]))} may start any program"
             self.context.unknown_programs.append(UnreadableCommand(why, self.places[at], is_any_program=True))
 
-    def evaluating(self) -> UnreadableCommand | None:
+    def evaluated_server(self) -> UnreadableCommand | None:
         """Why the program that does not start the server may run the value of a variable that does."""
         if self.at >= len(self.words):
             return None

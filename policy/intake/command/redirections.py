@@ -53,7 +53,7 @@ class Redirections:
         self.expansion = expansion
         self.here_documents = here_documents
         self.read_file_name = read_file_name
-        self.are_any = False
+        self.has_any = False
         """Whether the command has a redirection, which may fail."""
         self.may_be_output = False
         """Whether one of them may redirect the standard output."""
@@ -74,7 +74,7 @@ class Redirections:
         builder, text = self.builder, self.text
         script, variables, budget, words = builder.script, builder.variables, builder.budget, builder.command.words
         is_output = ">" in operator
-        self.are_any = True
+        self.has_any = True
         if operator.startswith("&"):
             script.require_bash("`&>`")
         if operator in {"<", ">"} and text.startswith("(", end):
@@ -110,7 +110,7 @@ class Redirections:
         if "".join(builder.parts or ()).isdecimal() and builder.begins_bare:
             builder.parts = None  # the descriptor
         builder.end_word()
-        self.are_any = True
+        self.has_any = True
         delimiter, at = self.read_file_name(end)
         written = self.text[end:at]
         is_quoted = any(mark in written for mark in "'\"\\")

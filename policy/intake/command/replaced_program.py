@@ -246,7 +246,7 @@ class ReplacedFiles(Struct):
         if changed is None and (server.module or server.is_dynamo):
             changed = self._packages.get(folder) or self._written.get(folder)
             programs.append(join(folder, "vllm"))
-        if changed is None and any(self._links.followed(each) != each for each in programs):
+        if changed is None and any(self._links.follow(each) != each for each in programs):
             changed = LINK
         changed = changed or next(filter(None, map(self._models.may_change, programs)), None)
         for each in programs if self._filled else ():
@@ -352,19 +352,19 @@ class ReplacedFiles(Struct):
         """Whether a text names such a place, or a variable that may."""
         return _names_files(word) or not self._names.isdisjoint(REFERENCE.findall(word))
 
-    def are_behind_link(self, folders: Iterable[str]) -> bool:
+    def is_behind_link(self, folders: Iterable[str]) -> bool:
         """Whether the working folder after changes to ``folders`` is at or below a link that may have been made."""
         folder = self.folder
         for each in folders:
             folder = path_in(folder, each)
-        return self._links.followed(folder) != folder
+        return self._links.follow(folder) != folder
 
     def _places(self, *paths: str) -> list[str]:
         """The resolved paths, each followed by where links that commands may have made lead from it."""
         found = []
         for path in map(self._resolved, paths):
             found.append(path)
-            if (other := self._links.followed(path)) != path:
+            if (other := self._links.follow(path)) != path:
                 found.append(other)
         return found
 

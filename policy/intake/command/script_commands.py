@@ -147,7 +147,7 @@ class ScriptCommands(Struct):
         if name in INTERPRETED_COMMANDS:
             self.doubt_all(f"the script replaces `{name}` with a function")
 
-    def doubted(self) -> list[Command]:
+    def with_doubts(self) -> list[Command]:
         """All commands, with the doubts about the whole script.
 
         A script in doubt may evaluate its texts, such as those in arithmetic, in `${A@P}` or in `PS4`, so each of them

@@ -53,7 +53,7 @@ class ScriptInstallations(Struct):
     _is_doubtful: bool = False
     """Whether a command in a loop, a function or the background may install, or what pip does may have been changed."""
 
-    def active(self, command: Command) -> object:
+    def active_environment(self, command: Command) -> object:
         """What identifies the environment that is active where a command runs; equal to no other if it is not known."""
         return self._active if self._has_activated(command) else self._uncertain
 
@@ -115,7 +115,7 @@ class ScriptInstallations(Struct):
         """What identifies an environment where a command runs; None if it is not known."""
         folder, python = environment.folder, environment.python
         if folder is Target.PATH:
-            return self.active(command), python
+            return self.active_environment(command), python
         if folder is Target.SYSTEM:
             return (IMAGE_ENVIRONMENT, python) if not self._activations else None
         if folder is Target.ACTIVATED:

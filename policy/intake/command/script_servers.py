@@ -145,7 +145,10 @@ class _CommandsBefore(Struct):
             self.unread.append(replace(command, words=[":"], outputs=()))
         self.read()
         server = found
-        if found.environment == IMAGE_ENVIRONMENT and (active := installations.active(command)) != IMAGE_ENVIRONMENT:
+        if (
+            found.environment == IMAGE_ENVIRONMENT
+            and (active := installations.active_environment(command)) != IMAGE_ENVIRONMENT
+        ):
             found = replace(found, environment=active)
         if found.installation is None:
             found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
@@ -181,7 +184,7 @@ class _CommandsBefore(Struct):
         doubts = [*files.other_models(server)] if run.is_repeated else []
         in_folder = [*self._in_start_folder(files, server)] if run.is_repeated else []
         if run.is_repeated and self.folders.count > run.entered:
-            folders = [*found.folders[: run.entered], *self.folders.again(run.entered), *server.folders]
+            folders = [*found.folders[: run.entered], *self.folders.repeated_folders(run.entered), *server.folders]
             found = replace(found, folders=_followed(folders, server.folders, files))
         beside = copy(files)
         beside.enter(run.folder)
@@ -277,7 +280,7 @@ def _unreached(
 
 def _followed(folders: list[str], last: Sequence[str], files: ReplacedFiles) -> tuple[str, ...]:
     """The working folders, the last of them a server's own, and one that is not known if a link leads elsewhere."""
-    return (*folders, Unknown(folders[-1])) if folders and files.are_behind_link(last) else tuple(folders)
+    return (*folders, Unknown(folders[-1])) if folders and files.is_behind_link(last) else tuple(folders)
 
 
 def _without_models(command: Command, named: frozenset[str]) -> Command:

@@ -61,7 +61,7 @@ def split(
     refuses_unset: bool = False,
     has_other_output: bool = False,
     keeps_returns: bool = False,
-    within: ExpansionBudget | None = None,
+    substitution_budget: ExpansionBudget | None = None,
 ) -> list[Command]:
     """The commands of a script, in order.
 
@@ -72,7 +72,7 @@ def split(
     With `ends_on_failure` the shell has the option `-e`, with `has_pipefail` `pipefail`, and with `refuses_unset` `-u`.
     With `has_other_output` its standard output may be a file or closed, so that a command may fail to write to it.
     A backslash before a carriage return and a line break continues the line, as the author of a text means; with
-    `keeps_returns` it ends the line, as in a shell. With a budget for those `within` it, the commands within `$(…)` and
+    `keeps_returns` it ends the line, as in a shell. With a `substitution_budget`, the commands within `$(…)` and
     backticks that may start a container follow those of the script.
 
     `A=b` sets a variable for the rest of the script, `export A=b` also for its commands, and `A=b command` only for
@@ -92,8 +92,8 @@ def split(
     reader.flow.ends_on_failure, reader.flow.has_pipefail = ends_on_failure, has_pipefail
     reader.variables.refuses_unset, reader.keeps_returns = refuses_unset, keeps_returns
     reader.builtins.has_other_output = has_other_output
-    if within is not None:
-        reader.builder.substitutions = Substitutions(within)
+    if substitution_budget is not None:
+        reader.builder.substitutions = Substitutions(substitution_budget)
     return reader.commands()
 
 
@@ -142,14 +142,16 @@ class _ShellReader:
             self.script.doubt_all(f"the script has {construct}; a shell may interpret it differently")
         if self.builder.substitutions is not None:
             self.read_substitutions(self.builder.substitutions)
-        return self.script.doubted()
+        return self.script.with_doubts()
 
     def read_substitutions(self, substitutions: Substitutions) -> None:
         """Add the commands of the substitutions; if one exceeds a limit, the whole script is in doubt."""
         budget, is_bash = substitutions.budget, self.script.is_bash
         for each in substitutions.found:
             try:
-                commands = split(each.script, each.variables, self.arguments, budget, is_bash=is_bash, within=budget)
+                commands = split(
+                    each.script, each.variables, self.arguments, budget, is_bash=is_bash, substitution_budget=budget
+                )
                 budget.copy(len(each.env) * len(commands))
             except ExpansionExhausted:
                 raise
@@ -311,7 +313,7 @@ class _ShellReader:
         if assignments:
             self.script.note_texts(assignments.values())
         is_added = False
-        is_redirected, is_negated = redirections.are_any, self.flow.is_negated
+        is_redirected, is_negated = redirections.has_any, self.flow.is_negated
         unreached = ""
         if words:
             is_literal = words[0] in TESTS and "$" not in written and "`" not in written
@@ -328,7 +330,7 @@ class _ShellReader:
         self.flow.succeeds = succeeds and not is_in_subshell and not is_redirected
         if redirections.may_be_output and words == ["exec"]:
             self.builtins.has_other_output = True
-        redirections.are_any = redirections.may_be_output = False
+        redirections.has_any = redirections.may_be_output = False
         if not words:
             self.flow.status = self.flow.condition_status = None
             for name, value in () if is_in_subshell else assignments.items():

@@ -46,19 +46,19 @@ class Unknown(str):
 class Array(str):
     """The value of an array variable: its elements are words, and the text only identifies them.
 
-    The first ``certain`` elements have known values; they are counted once, as a script may use the array often.
+    The first ``certain_count`` elements have known values; they are counted once, as a script may use the array often.
     """
 
-    __slots__ = ("certain", "elements")
+    __slots__ = ("certain_count", "elements")
 
     elements: tuple[str, ...]
-    certain: int
+    certain_count: int
 
     def __new__(cls, elements: Sequence[str]) -> Self:
         """Create the array from its elements."""
         found = super().__new__(cls, "\0".join(elements))
         found.elements = tuple(elements)
-        found.certain = next((at for at, word in enumerate(elements) if is_uncertain(word)), len(elements))
+        found.certain_count = next((at for at, word in enumerate(elements) if is_uncertain(word)), len(elements))
         return found
 
 
@@ -84,18 +84,18 @@ def is_uncertain(word: str) -> bool:
     return type(word) is Unknown or type(word) is Pattern
 
 
-def is_unknown_option(word: str, with_value: Collection[str]) -> bool:
+def is_unknown_option(word: str, value_letters: Collection[str]) -> bool:
     """Whether a word begins like an option, and it is not known which one.
 
     The option is known if only its value is not: a value after the `=` of a long option, or after one of
-    ``with_value``.
+    ``value_letters``.
     """
     if word[:1] != "-" or not is_uncertain(word):
         return False
     if word.startswith("--"):
         return LONG_OPTION.match(word) is None
     for letter in word[1:]:
-        if letter in with_value:
+        if letter in value_letters:
             return False
         if LETTER.match(letter) is None:
             break

@@ -35,7 +35,7 @@ def expand_static(words: Sequence[str], values: Mapping[str, str | None]) -> lis
         ShellSyntaxError: the values have too many characters.
     """
     budget = ExpansionBudget()
-    return [expand_references(word, values, budget, are_all=True) for word in words]
+    return [expand_references(word, values, budget, is_complete=True) for word in words]
 
 
 def _is_named(item: object) -> bool:

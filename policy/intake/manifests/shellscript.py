@@ -93,7 +93,7 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
             has_pipefail=options.has_pipefail,
             refuses_unset=options.refuses_unset,
             budget=own,
-            within=within,
+            substitution_budget=within,
         )
     except ShellSyntaxError:
         return True  # reading the whole script reports this
