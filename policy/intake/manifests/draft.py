@@ -410,9 +410,9 @@ class EngineDraft:
         if replaced is not None:
             mount, path = replaced
             self.doubts.append(REPLACED.format(quoted(mount), quoted(self.models[path]), quoted(path)))
-        if self.file_mounts:
+        if paths := [*self.file_mounts, *self.files]:
             set_by_command = {} if self.server is None else self.server.env
-            self.doubts += filter(None, [cache_doubt(self.file_mounts, {**self.env, **set_by_command})])
+            self.doubts += filter(None, [cache_doubt(paths, {**self.env, **set_by_command})])
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:

@@ -1533,3 +1533,11 @@ def test_a_cache_that_a_script_names_may_have_files_of_the_manifest() -> None:
     document["spec"]["volumes"] = [{"name": "v", **OF_FILES["configMap"]}]
     (container,) = read_manifest(document, "", [])
     assert [why for why in container.doubts if "cache" in why]
+
+
+@table(("path", "is_doubt"), [(f"{HUB}/snapshots/x/config.json", True), ("/templates/chat.jinja", False)])
+def test_a_file_that_kubeai_writes_into_a_cache_is_a_doubt(path: str, *, is_doubt: bool) -> None:
+    spec = {"engine": "VLLM", "url": "hf://a/b", "image": IMAGE, "files": [{"path": path, "content": "{}"}]}
+    model = {"apiVersion": "kubeai.org/v1", "kind": "Model", "metadata": {"name": "m"}, "spec": spec}
+    (container,) = read_manifest(model, "", [])
+    assert ([why for why in container.doubts if "cache" in why] != []) == is_doubt
