@@ -46,7 +46,7 @@ COLUMNS: Final = ReleaseCounts.__struct_fields__
 
 
 def text(rows: Rows[Any], counts: ImpactCounts, width: int = WIDTH) -> RenderableType:
-    """A fleet's impact as tables: the worst deployments, what makes the changes, and the counts."""
+    """A fleet's impact as tables: the worst deployments, the causes of the changes, and the counts."""
     parts: list[RenderableType] = []
     changed = rows.worst()
     if changed:

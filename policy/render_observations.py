@@ -1,4 +1,4 @@
-"""Format what engines did, beside what was decided, as a table for a terminal."""
+"""Format what engines did, next to what was decided for them, as a table for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for a terminal and for plain text: those of rich, and one for many rows, a tenth as dear."""
+"""Tables for a terminal and for plain text: those of rich, and one for many rows, which takes a tenth of the time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table_of(*columns: str) -> Table:
 
 
 class LongTable(Struct, frozen=True):
-    """A table of texts of which only the last column wraps; it looks as one of ``table_of``."""
+    """A table of texts of which only the last column wraps; it looks like one of ``table_of``."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]

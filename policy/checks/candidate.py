@@ -95,7 +95,7 @@ encode = msgspec.json.encode
 def with_models(
     document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]
 ) -> dict[str, Any]:
-    """The request with the models found for its deployment, which the process cannot look up."""
+    """The request with the models found for its deployment, because the process cannot look them up."""
     deployment = document["deployment"]
     configs = {name: config for name, (config, _) in found.items()}
     files = {f"{name}/{file}": text for name, (_, files) in found.items() for file, text in files.items()}
@@ -109,8 +109,8 @@ def with_models(
 def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
     """The texts of the rules with candidates added or replaced and others removed, and the ids of these rules.
 
-    A candidate with a new id belongs to the house layer, or to upstream if only that has its effect; a rule about
-    requests to upstream, and what has the fields of a named condition is one.
+    A candidate with a new id belongs to the house layer, or to upstream if only that has its effect. A rule about
+    requests belongs to upstream. A candidate with the fields of a named condition is one.
 
     Raises:
         RulesInvalid: a candidate's text is not YAML, has no id, or has the id of another candidate.
@@ -232,7 +232,7 @@ def _run_cases(texts: list[str], policy: Policy) -> CasesReport:
 
 
 def _is_about_requests(text: str, policy: Policy) -> bool:
-    """Whether a file of cases is of a rule about requests; one that cannot be read is not."""
+    """Whether a file has the cases of a rule about requests; false if it cannot be read."""
     try:
         document = read_yaml(text, "").plain()
     except RulesInvalid:
@@ -242,7 +242,7 @@ def _is_about_requests(text: str, policy: Policy) -> bool:
 
 
 def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
-    """What both read.
+    """The results of both.
 
     Raises:
         RulesInvalid: with the faults of both.
@@ -264,7 +264,7 @@ def _affected(
 ) -> tuple[list[AffectedClass], list[AffectedRequests]]:
     """The changes for all possible deployments and requests.
 
-    The engine is asked only whether it takes the rules of releases that differ: it took the loaded ones before.
+    The engine only has to accept the rules of releases that differ: it accepted the loaded ones before.
     """
     # the solver is slow to import
     from policy.proof.documents import effect_document, request_effect_document  # noqa: PLC0415  # see above
@@ -295,7 +295,7 @@ def _encode(comparison: DryRunComparison | DryRunComparisonOfAll, *, as_text: bo
 
 
 def limit_answer(result: SandboxResult, limit: int, path: Path | None) -> SandboxResult:
-    """The result with a large answer moved to the file, or a fault for an answer of more than ``limit``.
+    """The result with a large answer moved to the file, or a fault if the answer has more than ``limit`` bytes.
 
     Raises:
         OSError: the file cannot be written.

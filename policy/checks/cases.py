@@ -171,7 +171,7 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
 
 
 def read_some_cases(texts: Mapping[str, str], catalogue: Catalogue) -> tuple[list[Case], dict[str, list[str]]]:
-    """The cases of rules in these texts, which any path may name, and what each of the rules still lacks.
+    """The cases of rules in these texts, whatever their paths, and what each of the rules still lacks.
 
     Raises:
         RulesInvalid: with every fault.
@@ -322,7 +322,7 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
 
 
 def _missing_cases(rule: Rule, cases: list[Case], releases: Releases, files: Collection[str]) -> Iterator[Fault]:
-    """A fault for each required kind of case that a rule missing, or one fault if its file is missing."""
+    """A fault for each required kind of case that a rule lacks, or one fault if its file is missing."""
     path = cases_path(rule)
     missing = missing_kinds(rule, cases, releases)
     if path not in files and missing and not cases:

@@ -24,7 +24,7 @@ COMPARED: Final = (
     "warnings",
 )
 MESSAGE: Final = "message"
-"""The change of a reason whose rule fires in both decisions with another message."""
+"""The field of a change of a reason: its rule fires in both decisions, with different messages."""
 
 
 class ClassOutcome(Struct, frozen=True):

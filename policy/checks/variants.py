@@ -1,4 +1,4 @@
-"""The variants of a rule's range or condition with one change each, of which mutants are made.
+"""The variants of a rule's range or condition with one change each, for mutants.
 
 Owns what is changed and how a change is described. Not here: which mutants a case kills (``mutants``).
 """

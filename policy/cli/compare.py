@@ -142,9 +142,9 @@ def _fails_newly(found: Comparison | RequestInvalid) -> bool:
 
 
 def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[tuple[str, int], Entry]]:
-    """The deployments with the names by which they are matched; of several with the same name the first with the first.
+    """The deployments with the names by which they are matched; those with the same name are matched in their order.
 
-    The name of one without a name of its own is its place, without the path of the file that the command names.
+    A deployment without a name has its place as its name, without the path of the file that the command names.
     """
     seen: dict[str, int] = {}
     for entry in read_fleet([name], policy.releases, options, [], "compare"):
@@ -154,7 +154,7 @@ def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[t
 
 
 def _comparison(old: Entry | None, new: Entry, before: Policy, after: Policy) -> Comparison | RequestInvalid:
-    """What changes for a deployment; one that is new has only the answer of the head."""
+    """What changes for a deployment; a new one has only the answer of the head."""
     if isinstance(new.request, RequestInvalid):
         return new.request
     impact = Impact(after, (), today(), from_own=True, remedies=IMPACT_REMEDIES)

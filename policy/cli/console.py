@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FOUND, USAGE, INVALID = 1, 2, 3
 
 DELAY: Final = 0.5
-"""Seconds after which a command shows what it is doing: less than two seconds after its start."""
+"""Seconds after which a command shows what it is doing, so that this is less than two seconds after its start."""
 TERMINAL_VARIABLES: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables that make rich treat a pipe as a terminal."""
 

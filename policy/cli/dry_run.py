@@ -49,7 +49,7 @@ from policy.rules.loader import default_folder
 CANDIDATE_SECONDS = 10
 """The processor time that candidate rules may take."""
 CANDIDATE_WAIT = 60
-"""Seconds after which their process is ended even if it waits for a processor."""
+"""Seconds after which the process of candidate rules is ended, even if it waits for a processor."""
 
 app = command_app()
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 UNAFFECTED: Final = "no deployment is affected (proved)"
 UNAFFECTED_BY_RULES: Final = "no deployment of a remaining release is affected (proved)"
-"""The same if a release is removed or the default release changes."""
+"""As ``UNAFFECTED``, if a release is removed or the default release changes."""
 TITLES: Final = {
     Consequence.BREAKS_START: "Deployments that no longer start",
     Consequence.OTHER_RUNNER: "Deployments with another runner",
@@ -331,9 +331,9 @@ def _class_table(edit: Edit) -> Iterator[str]:
 def notices(edit: Edit, folder: Path, after: Catalogue, before: Catalogue) -> Iterator[str]:
     """GitHub notices at the rules, at their positions after the edit, or before it if they were removed.
 
-    One for each change of a rule, in words, and for each group of deployments and class of requests, as many as the
-    other formats show; one for the others of each, for all classes that differ only in their reasons, and for each
-    change of the known releases.
+    There is one for each change of a rule, in words, and for each group of deployments and class of requests, as many
+    as the other formats show. There is one more for the rest of each of these, one for all classes that differ only in
+    their reasons, and one for each change of the known releases.
     """
     wording = wording_of(plain_or_quoted, full=False)
     for change in edit.changes[:MAX_CHANGES]:

@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 app = command_app()
 
 MAX_ROUNDS: Final = 8
-"""How often the engines that were changed are decided again: an engine may have several things to fix."""
+"""How often changed engines are decided again at most: an engine may have several things to fix."""
 UPGRADE: Final = "the remedy is another release; `--allow-upgrade` writes the tag of vLLM's own image"
 WRITTEN: Final = frozenset({Source.VARIABLES, Source.COMMAND})
-"""What sets a variable in a text that can be edited."""
+"""The sources of a variable whose text can be edited."""
 NO_REMEDY: Final = "no remedy was found"
 NO_CHOICE: Final = "there is no remedy with this number"
 

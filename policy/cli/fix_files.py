@@ -142,7 +142,7 @@ class Files:
 
 
 def write_file(path: Path, old: str, new: str, root: Path) -> str:
-    """Replace a file's text if it still is ``old``; returns why it was left as it was, or an empty text.
+    """Replace a file's text if it still is ``old``; return why it was not replaced, or an empty text.
 
     The new text is written beside it, read again, and put in its place in one step, with the same mode and owner. A
     link that leads out of ``root`` is not followed.

@@ -178,7 +178,7 @@ def _engine(each: EngineFix, *, is_written: bool) -> RenderableType:
 def diff_of(name: str, old: str, new: str) -> str:
     """The unified diff of a file, whose name is escaped into one line; empty if nothing changed.
 
-    Lines that have secrets are no context of a change.
+    Lines with secrets are not shown as the context of a change.
     """
     if old == new:
         return ""
@@ -225,7 +225,7 @@ def _range(start: int, end: int) -> str:
 
 
 def _opcodes(before: list[str], after: list[str]) -> list[tuple[str, int, int, int, int]]:
-    """The equal and the other lines; edits are short, so that both are equal again a few lines after one.
+    """The equal and the other lines; edits are short, so both texts are equal again a few lines after each.
 
     ``difflib`` compares all lines with all, which takes very long for a long file with many edits.
     """

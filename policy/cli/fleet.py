@@ -1,7 +1,7 @@
 """The deployments of a fleet, one by one, with their names and places.
 
-Reads files, folders, standard input, lines of JSON and Parquet. What cannot be read is an entry too, with its reason,
-so that nothing is lost. Lines and Parquet are streamed. ``fleet_sources`` has what is read from where.
+Reads files, folders, standard input, lines of JSON and Parquet. What cannot be read is an entry too, with the reason,
+so that nothing is lost. Lines and Parquet are streamed. ``fleet_sources`` reads the documents.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored:
 
 
 def _is_list(found: Found, document: Any, releases: Releases) -> bool:
-    """Whether a document lists others, of which each is read by itself."""
+    """Whether a document lists others that are read one by one."""
     return type(document) is list and found.places is None and not is_bare_manifest(document, releases.images)
 
 

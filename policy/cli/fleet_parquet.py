@@ -19,13 +19,13 @@ PARQUET: Final = ".parquet"
 PARQUET_MAGIC: Final = b"PAR1"
 MIN_PARQUET: Final = 12
 TEXT_COLUMNS: Final = ("request", "input")
-"""The columns of a Parquet file that have a request as JSON: one's own, or that of an export of the decision log."""
+"""The columns of a Parquet file that may have a request as JSON: in a user's own file, in an export of the log."""
 
 
 def parquet_rows(name: str, shown: str, choose: Callable[[Sequence[str]], Sequence[str]]) -> Iterator[dict[str, Any]]:
     """The values of each row of a Parquet file, which is read in parts; ``choose`` chooses columns by their names.
 
-    A column that the file does not have has ``None``.
+    The value is ``None`` in a column that the file does not have.
 
     Raises:
         Unreadable: the file is not whole, or cannot be read any further.
@@ -65,7 +65,7 @@ def _reader(name: str) -> Any:
 
 @contextmanager
 def _faults(shown: str, done: list[int]) -> Iterator[None]:
-    """Raise what the library raises, which has no error of its own, as ``Unreadable`` after the rows ``done``."""
+    """Raise the library's errors, which have no common class, as ``Unreadable`` after the rows ``done``."""
     try:
         yield
     except (Unreadable, GeneratorExit, KeyboardInterrupt):
@@ -93,7 +93,7 @@ def text_column(names: Sequence[str]) -> str | None:
 
 
 def _check_ends(path: Path, shown: str) -> None:
-    """Check that a file begins and ends as Parquet does, which its reader takes for granted."""
+    """Check that a file begins and ends like Parquet, because the reader does not check it."""
     with path.open("rb") as file:
         first = file.read(len(PARQUET_MAGIC))
         size = file.seek(0, os.SEEK_END)

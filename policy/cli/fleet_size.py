@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class FleetSize:
     """How many deployments a fleet has, as far as that is known while it is read.
 
-    Lines of JSON and rows of Parquet are counted before, one deployment each; a manifest or a folder when it has been
-    read.
+    Lines of JSON and rows of Parquet are counted first, one deployment each; a manifest or a folder is counted when it
+    has been read.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class FleetSize:
         self._left = left
 
     def end(self) -> None:
-        """Say that one more input has no documents but the next one."""
+        """Note that the next document is the last one of its input."""
         if self._uncounted is not None:
             self._uncounted -= 1
 
@@ -58,7 +58,7 @@ class FleetSize:
 def number_of_records(name: str) -> int | None:
     """The number of records of a file with lines of JSON or of a Parquet file; ``None`` if it is neither.
 
-    A line of blanks is no record, and the last line may have no newline. Nothing is counted in a file that cannot be
+    A blank line is not a record, and the last line may have no newline. Nothing is counted in a file that cannot be
     read.
     """
     try:

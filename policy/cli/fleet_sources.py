@@ -1,7 +1,7 @@
 """What a fleet is read from: documents of files and folders, lines of JSON, rows of Parquet.
 
-Owns how each is found, the limits, and what is said of a part that cannot be read while the rest is. ``fleet_parquet``
-reads Parquet.
+Owns how each is found, the limits, and the messages about parts that cannot be read although the rest can.
+``fleet_parquet`` reads Parquet.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ STANDARD_INPUT: Final = "-"
 class Found(Struct):
     """A document and its file, or why it cannot be read.
 
-    ``places`` has the files of the documents of a folder; ``index`` is the number in a list, ``name`` a name for what
-    has none of its own. ``root`` is the folder to which the files are relative. ``is_last``: whether the input has no
-    more; it is false where that is not known, as of lines and rows.
+    ``places`` has the files of the documents of a folder; ``index`` is the number in a list, ``name`` a name for a
+    document without one. ``root`` is the folder to which the files are relative. ``is_last``: whether the input has no
+    further document; false if that is not known, as with lines and rows.
     """
 
     file: str
@@ -215,9 +215,9 @@ class LineStream(Protocol):
 
 
 def lines_of(first: bytes, stream: LineStream, before: int = 0) -> Iterator[RawDocument]:
-    """The document of each line after the ``before`` first; blank lines are skipped, and one that is too long is not.
+    """The document of each line after the ``before`` first ones; blank lines are skipped.
 
-    ``first`` is the first line, which was read already.
+    A line that is too long is a document with a fault. ``first`` is the first line, which was read already.
     """
     line, number = first, before
     while line:

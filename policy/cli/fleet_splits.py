@@ -58,9 +58,9 @@ def is_uri(name: str) -> bool:
 
 
 def splits_of(name: str, most: int) -> list[Split] | None:
-    """The parts of a file, each of at most ``most`` lines or rows; ``None`` if it is no such file, or a broken one.
+    """The parts of a file, each of at most ``most`` lines or rows; ``None`` if it has neither, or is damaged.
 
-    The parts have its absolute path, as other processes have other working directories.
+    The parts have its absolute path, because other processes have other working directories.
 
     Raises:
         OSError: it cannot be read.

@@ -31,7 +31,7 @@ ENDINGS: Final = (".json", ".yaml", ".yml", *script_files.ENDINGS)
 """The endings of the files that `kubectl apply -f FOLDER` reads, and of scripts."""
 MAX_FILES: Final = 10_000
 MAX_DEPTH: Final = 64
-"""The depth of folders in a folder that are read."""
+"""The maximum depth of folders that are read in a folder."""
 RENDER_SECONDS: Final = 120
 WITH_RENDER: Final = frozenset({"compare", "decide", "impact", "pins"})
 """The commands that have the option `--render`."""
@@ -41,7 +41,7 @@ COMPOSE_OVERRIDES: Final = tuple(name.replace("compose.y", "compose.override.y")
 
 
 class Renderer(Struct, frozen=True):
-    """A tool that renders a folder: what the folder is, the files that show it, and the command before its path."""
+    """A tool that renders a folder: what such a folder is called, the files that mark it, and the command."""
 
     project: str
     files: tuple[str, ...]
@@ -176,7 +176,7 @@ def load_source(
 
 
 def advise_rendering(file: str, command: str) -> None:
-    """Fail if a tool has to render a file for a ``command`` that renders none, and say what does."""
+    """Fail if a file has to be rendered by a tool and the ``command`` renders none, and say which tool."""
     path = Path(file)
     try:
         renderer = None if file == "-" else _renderer_of(path, path.parent)
@@ -309,7 +309,7 @@ def _files(folder: Path, unread: list[str], *, recursive: bool) -> Iterator[Path
 
 
 def _first_compose_file(path: Path) -> str | None:
-    """The file that Compose takes instead of this one; None if it takes this one, or it is not Compose's."""
+    """The file that Compose takes instead of this one; None if it takes this one, or this is not a Compose file."""
     before = COMPOSE_FILES[: COMPOSE_FILES.index(path.name)] if path.name in COMPOSE_FILES else ()
     return next((name for name in before if (path.parent / name).is_file()), None)
 

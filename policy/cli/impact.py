@@ -190,7 +190,7 @@ def impact(
 
 
 def _cluster(job: Job, options: FleetOptions, name: str) -> tuple[Callable[..., Any], ClusterJob]:
-    """What decides on a cluster, and its job; the command fails without Ray."""
+    """The function that decides on a cluster, and its job; the command fails without Ray."""
     try:
         from policy.cli.impact_ray import ClusterJob, cluster_results  # noqa: PLC0415  # an optional package
     except ImportError as error:
@@ -208,7 +208,7 @@ def _compared(releases: str | None, targets: tuple[Target, ...]) -> str:
 
 
 def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: ChangeKind | None) -> None:
-    """Say on standard error what the report does not, and exit."""
+    """Print what the report does not say on standard error, and exit."""
     if not tally.counts.deployments:
         err.print("no vLLM container found", markup=False)
     if ignored:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class Report(Struct):
     """What a format writes: the results in their order, then the ``counts``, which are complete at their end.
 
-    ``limit`` is how many deployments a table shows; ``day`` the one for which the rules decide; ``is_complete`` whether
-    the run was not interrupted.
+    ``limit`` is how many deployments a table shows, ``day`` the day for which the rules decide, and ``is_complete``
+    tells whether the run was not interrupted.
     """
 
     results: Iterator[tuple[Entry, Result]]
@@ -52,7 +52,7 @@ class Report(Struct):
 
 
 class ImpactFormat(Format[Report], frozen=True, kw_only=True):
-    """A format, and what a process makes of each comparison; ``reads_requests``: it shows places in the requests."""
+    """A format; ``piece`` converts each comparison for it, and with ``reads_requests`` it shows places in requests."""
 
     piece: Callable[[Comparison], Any]
     reads_requests: bool = False

@@ -36,7 +36,7 @@ LEVEL: Final = 6
 
 
 class Parts(Struct, rename={"from_": "from"}):
-    """A comparison whose answers and changes are not decoded, as most are known already."""
+    """A comparison whose answers and changes are not decoded, because most of them were seen before."""
 
     from_: str | None
     releases: dict[str, Raw]

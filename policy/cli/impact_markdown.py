@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from policy.impact.rows import Row, Rows
 
 SHOWN: Final = 10
-"""The deployments that are not folded."""
+"""How many deployments are not folded."""
 FOLDED: Final = 200
-"""The deployments that are folded."""
+"""How many deployments are folded at most."""
 COLUMNS: Final = ReleaseCounts.__struct_fields__
 
 

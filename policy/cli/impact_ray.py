@@ -1,8 +1,8 @@
 """The command ``impact`` on a Ray cluster: ``--ray ADDRESS``.
 
-Owns how a fleet becomes a data set of Ray Data, and its results. Ray schedules the tasks, and repeats those of a worker
-that has ended. Each task reads a part of a file and decides its deployments; the results come back in the order of the
-fleet, and are written here, so that the output has the same bytes as without Ray.
+Owns the conversion of a fleet to a data set of Ray Data, and of that to results. Ray schedules the tasks, and repeats
+those of a worker that has ended. Each task reads a part of a file and decides its deployments; the results come back in
+the order of the fleet, and are written here, so that the output has the same bytes as without Ray.
 
 Only this module imports Ray, and only this command imports this module: Ray is an optional package.
 """
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 LOCAL: Final = "local"
 """The address of a cluster that is started for this run, on this machine."""
 LOOPBACK: Final = "127.0.0.2"
-"""Where a cluster of this machine alone listens: Ray replaces 127.0.0.1 by an address that others can reach."""
+"""Where a cluster only for this machine listens: Ray replaces 127.0.0.1 by an address that others can reach."""
 LAST_PORT: Final = 65535
 LONGEST_PORT: Final = 5
 CONNECT_TIMEOUT: Final = 10.0
-"""Seconds until a cluster is taken as not there."""
+"""Seconds after which a cluster counts as unreachable."""
 CHUNKS_OF_TASK: Final = 4
 """A task makes as many decisions as this many chunks of a process: a few seconds of work."""
 
@@ -145,7 +145,7 @@ class FleetSource(Datasource):  # type: ignore[misc]  # Ray is not installed whe
         self._parts = parts
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Not known."""
+        """``None``, because the size is not known."""
         return None
 
     def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:

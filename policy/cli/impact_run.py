@@ -128,7 +128,7 @@ class Interrupt:
             yield entry
 
     def exit_if_set(self, number: int, noun: str = "deployments") -> None:
-        """Say how many of these the report of an interrupted run has, and exit."""
+        """If the run was interrupted, print how many of these its report has, and exit."""
         if self.signal is not None:
             err.print(f"interrupted: the report has the first {number:,} {noun}", markup=False)
             raise typer.Exit(INTERRUPTED)

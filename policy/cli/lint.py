@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 app = command_app()
 INPUTS: Final = frozenset({"facts", "deployment", "manifest"})
-"""The fields of a request of which it has one."""
+"""The fields of which a request has exactly one."""
 NO_RUNNER: Final = "the runner is refused"
 
 
@@ -91,7 +91,7 @@ def _entries(files: list[str], policy: Policy, options: FleetOptions) -> Iterato
 
 
 def _judged(entry: Entry, impact: Impact) -> tuple[list[str], str]:
-    """Why an engine would not start, or why that cannot be decided."""
+    """Why an engine would not start, and why that cannot be decided; both are empty if it starts."""
     if isinstance(entry.request, RequestInvalid):
         return [], request_problem(entry.request, remedies=REMEDIES).detail
     answer = impact.answer(entry.request)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_MARKDOWN: Final = 60_000
 """Characters of Markdown; a comment of GitHub may have 65,536."""
 MAX_WHY: Final = 300
-"""Characters of a text as code."""
+"""The maximum number of characters of a text that is shown as code."""
 
 
 def code_span(text: str) -> str:

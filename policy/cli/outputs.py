@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 ReportT = TypeVar("ReportT")
 RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\uff20")
-"""What a cell begins with that a spreadsheet reads as a formula, also in full width."""
+"""The characters that begin a cell that a spreadsheet reads as a formula, also in full width."""
 SEPARATORS: Final = " ;,|\"'"
-"""What a spreadsheet that separates cells otherwise, or trims them, may drop before a formula."""
+"""The characters that may be lost before a formula, if a spreadsheet splits cells at other characters or trims them."""
 INNER: Final = re.compile(rf"([;|])(?=[ \"']*[{''.join(map(re.escape, RISKY))}])")
 """Matches a separator of cells before what would be a formula in the next one."""
 
@@ -52,7 +52,7 @@ def check_names(names: list[str]) -> None:
 
 
 def output_file(output: list[Path] | None) -> Path | None:
-    """The file that the option names; the command fails if it names several, of which only one would be written."""
+    """The file that the option names; the command fails if it names several, because it writes only one."""
     if output and len(output) > 1:
         named = listed([escape_line(str(path)) for path in output])
         fail(USAGE, f"--output: a report is written to one file, got {named}; run the command once for each")
@@ -105,7 +105,7 @@ def write_csv(target: IO[bytes], columns: Sequence[str], rows: Iterable[Iterable
 
 
 def _csv_cell(value: Any) -> Any:
-    """A cell that neither a spreadsheet nor a terminal obeys."""
+    """A cell that neither a spreadsheet reads as a formula nor a terminal as a control sequence."""
     if value is None:
         return ""
     if type(value) is bool:

@@ -1,7 +1,7 @@
 """Where the texts of a fleet set the operator's variable: file, line and column.
 
-Owns how the place of a pin is found. A file is read again for it, with the spans of its values; of standard input only
-YAML has places. A pin without a place in the text, such as that of an image, is where its engine is.
+Owns how the place of a pin is found. A file is read again for it, with the spans of its values; in standard input only
+YAML has places. A pin that is not in the text, such as one of an image, has the place of its engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from policy.pins.decider import PinVerdicts
 
 COMMAND: Final = ("command", "args", "entrypoint")
-"""The fields of an engine with its command, in which its variables are not listed."""
+"""The fields of an engine that have its command; they do not list its variables."""
 MAX_TRIES: Final = 8
 """The most places of a variable that are looked at for one pin."""
 MAX_NODES: Final = 100_000
@@ -42,7 +42,7 @@ MAX_NODES: Final = 100_000
 
 
 class PinPlaces:
-    """The places of pins; the text that was read last is kept, as pins of the same file follow each other."""
+    """The places of pins; the text that was read last is cached, because pins of the same file follow each other."""
 
     def __init__(self) -> None:
         self._file: Path | None = None
@@ -51,7 +51,7 @@ class PinPlaces:
         self._lines = Lines("")
 
     def of(self, entry: Entry, pin: PinVerdicts) -> Place:
-        """The place of a pin, or that of its engine."""
+        """The place of a pin, or else that of its engine."""
         if pin.source is Source.IMAGE:
             return _of_image(entry)
         found = None

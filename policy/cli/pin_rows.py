@@ -50,7 +50,7 @@ class Report(Struct):
 
 
 class Cause(Struct):
-    """What makes a verdict in the same releases for how many pins, with the words of the first."""
+    """What makes a verdict in the same releases, for ``number`` pins; ``why`` is the text of the first pin."""
 
     verdict: Verdict
     releases: str
@@ -147,7 +147,7 @@ def value_text(pin: PinVerdicts) -> str:
 
 
 def sorted_causes(rows: Rows) -> list[Cause]:
-    """The causes, of the worst verdict first, then those of now, then by the number of pins."""
+    """The causes by verdict, the worst first, then those that count now, then by the number of pins."""
     return sorted(rows.causes.values(), key=_order)
 
 

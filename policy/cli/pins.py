@@ -163,7 +163,7 @@ def _lines(results: Iterator[tuple[Entry, Result]], counts: PinCounts, later: tu
 
 
 def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold: Verdict | None) -> None:
-    """Say on standard error what the report does not, and exit."""
+    """Print what the report does not say on standard error, and exit."""
     if not counts.deployments:
         err.print("no vLLM container found", markup=False)
     if ignored:

@@ -1,7 +1,7 @@
 """Options of the commands that decide many deployments or decisions and write a report of them.
 
-Owns those of the fleet, of the run and of the report, and how ``--fail-on`` is checked. Options that only one command
-has are in its module; ``policy.cli.requests`` has those for models and versions.
+Owns the options of the fleet, of the run and of the report, and how ``--fail-on`` is checked. Options of only one
+command are in its module; ``policy.cli.requests`` has those for models and versions.
 """
 
 from __future__ import annotations

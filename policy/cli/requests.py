@@ -58,9 +58,9 @@ YAML_LIMIT_REMEDY: Final = " in YAML; write the file as JSON, which may have mor
 JSON_ENDING: Final = ".json"
 GIVE_MODEL: Final = "give it with `--model-config NAME=FILE` or `--models FOLDER`, or download it with `--hub`"
 MIN_NAMED: Final = 2
-"""The fewest missing models that are listed together; each engine's problem names its own."""
+"""How many missing models are listed together at least; each engine's problem names its own."""
 MAX_PLACED: Final = 4 << 20
-"""The most characters of JSON whose values have places: it takes a second for each six million."""
+"""The most characters of a JSON text whose values get places, which takes a second for each six million characters."""
 MAX_NAMED: Final = 1000
 """The most models that the message about missing configurations names."""
 HUB_NAME: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -320,7 +320,7 @@ def read_request(policy: Policy, document: Any, *, explain: bool, overrides: boo
 
 
 def decide_request(policy: Policy, request: Request, on: date, models: ModelUse) -> Decision:
-    """The decision for a request on a given day, whose models are added to ``models``.
+    """The decision for a request on a given day; the request's models are added to ``models``.
 
     The command fails if the request is invalid.
     """

@@ -1,4 +1,4 @@
-"""Which lines of a file may have a secret: what a diff of it shows no more than needed."""
+"""Which lines of a file may have a secret, so that a diff does not show more of them than it has to."""
 
 from __future__ import annotations
 

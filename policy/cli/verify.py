@@ -164,9 +164,9 @@ def _print_draft(
 
 
 def _requests_differ(release: str, path: Path, rules: Path | None, samples: int, seed: int) -> bool:
-    """Whether the rules about requests differ from a release, whose code runs in a process of its own.
+    """Whether the rules about requests differ from a release, whose code runs in a separate process.
 
-    The process prints the result.
+    That process prints the result.
     """
     numbers = ("--samples", str(samples), "--seed", str(seed))
     folder = () if rules is None else ("--rules", str(rules))

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 ID_START: Final = b'{"decision_id":"'
 ID_END: Final = len(ID_START) + 36
-"""Where the decision's id, a UUID, ends in its JSON, of which it is the first field."""
+"""Where the id, a UUID, ends in the JSON of a decision; it is the first field there."""
 OWN_RUNNER: Final = "own runner"
-"""What people read in place of V1 or V2 if the platform or the program has a model runner of its own."""
+"""What people read in place of V1 or V2 if the platform or the program has its own model runner."""
 NO_RUNNER: Final = "no runner"
 """What people read in place of V1 or V2 if the configuration cannot be read."""
 
@@ -146,8 +146,8 @@ class Decision(Struct, frozen=True, gc=False):
     variable decided, ``facts`` and ``ignored_args`` for a deployment, ``trace``, ``assumptions`` and ``alternative`` if
     the request has ``explain``; ``alternative`` is then ``None`` if there is no other runner. ``known_problems`` are
     those of the decided runner, the worst first. With ``explain``, ``remedies`` are the smallest changes that give V2,
-    let it start or avoid a known problem, ``v2_from`` is the first later release that gives V2
-    without a change, and ``v2_path`` how one on V1 gets it at the newest release.
+    let vLLM start or avoid a known problem, ``v2_from`` is the first later release that gives V2
+    without a change, and ``v2_path`` says how a deployment on V1 gets V2 at the newest release.
     """
 
     decision_id: str
@@ -190,7 +190,7 @@ def id_of(json: bytes) -> str:
 class RuleView:
     """The fields of a rule's reasons that do not depend on the facts.
 
-    ``values`` gets from a row all facts that the reasons show.
+    ``values`` returns the values of all facts in the reasons, from a row of facts.
     """
 
     __slots__ = (

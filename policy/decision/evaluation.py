@@ -72,8 +72,8 @@ def rulings_with(
 ) -> tuple[Ruling, Ruling, Ruling, str | None]:
     """The rulings ``ruling``, ``upstream`` and ``final`` of an evaluation, and ``set_to``, by a run of the engine.
 
-    Without the rest of an evaluation they serve for what would be decided without the variable, which one decision in
-    three needs, and with the other runner, which one in seven does. This saves 0.8 of 37 µs of a decision in process.
+    They show what would be decided without the variable, which one decision in three needs, or with the other runner,
+    which one in seven needs. Leaving out the rest of an evaluation saves 0.8 of 37 µs of a decision in process.
     """
     rulings = ruleset.rulings_on(today) if ruleset.has_ends else ruleset.rulings
     upstream, ruling = rulings(matches, variable_code(variable))

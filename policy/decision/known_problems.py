@@ -46,7 +46,7 @@ class OtherRunner(Struct, frozen=True, gc=False):
 
 
 def choice_warning(rules: Sequence[Rule], ruling: Ruling, other: Ruling) -> str:
-    """That the variable or a house rule chose the runner with the worse known problems; empty if they are not worse.
+    """The warning that the variable or a house rule chose the runner with the worse known problems; empty otherwise.
 
     ``other`` is the ruling with the variable that selects the other runner, which starts. ``rules`` are the release's.
     """
@@ -65,8 +65,8 @@ def choice_warning(rules: Sequence[Rule], ruling: Ruling, other: Ruling) -> str:
 def worse_than(problems: Sequence[P], other: Sequence[P], rank: Callable[[P], Any]) -> list[P]:
     """The problems that only the first list has, if it is the worse one; ``[]`` if it is not.
 
-    Both lists are ordered, the worst first, which is the one with the lowest ``rank``. The first place at which they
-    differ decides; of two lists with the same beginning, the longer one is worse.
+    Both lists are ordered by ``rank``, the worst problem first. The first place at which their ranks differ decides; of
+    two lists with the same beginning, the longer one is worse.
     """
     own = [each for each in problems if each not in other]
     left = [each for each in other if each not in problems]

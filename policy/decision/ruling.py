@@ -150,7 +150,7 @@ class RuleCombiner:
         return ruling, ruling
 
     def _idle(self, fired: tuple[int, ...], ended: frozenset[int]) -> frozenset[int]:
-        """The house rules about a known problem of a runner that all other rules do not choose."""
+        """The house rules about a known problem of a runner that the other rules do not choose."""
         if not self._leaving or self._leaving.isdisjoint((*fired, *self._always)):
             return NO_RULES
         runner = self._ruling(fired, ended, upstream_only=False, idle=self._leaving).runner
@@ -257,7 +257,7 @@ class RuleCombiner:
         return refusals, advice, problems, other_problems
 
     def _advice_about(self, decisive: Iterable[int], holding: Sequence[int]) -> tuple[int, ...]:
-        """The advice on a decision by an exclusive effect: that which names it in ``decided_by``."""
+        """The advice on a decision by an exclusive effect: the rules that name the effect in ``decided_by``."""
         deciders, names = self._names(decisive), self._names(holding)
         return tuple(
             n

@@ -1,6 +1,6 @@
 """A trace as text: why a rule did not fire, and which rules came closest.
 
-Owns the wording of the fields by which a rule refers to other rules; ``wording`` has that of conditions on facts.
+Owns the wording of the fields by which a rule refers to other rules. ``wording`` words the conditions on facts.
 """
 
 from __future__ import annotations

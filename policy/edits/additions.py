@@ -1,4 +1,4 @@
-"""Children added to the text of a list or map, written as those that are there."""
+"""Children added to the text of a list or map, in the style of its other children."""
 
 from __future__ import annotations
 

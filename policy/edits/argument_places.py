@@ -144,7 +144,7 @@ def _place(layer: Layer, offset: int, written: str, operations: Sequence[Operati
 
 
 def _fields(layer: Layer, node: Node, names: frozenset[str], member: str, to: Any) -> Iterator[Place]:
-    """The fields of a map that are named as the option, as in the arguments of an engine in Python."""
+    """The fields of a map that are named like the option, as in the arguments of an engine in Python."""
     for child in node.children:
         if child.key not in names:
             continue
@@ -176,7 +176,7 @@ def _member_of(layer: Layer, node: Node, offset: int, written: str, member: str)
 def _json_member(
     node: Node, text: str, starts: Sequence[int], ends: Sequence[int], member: str
 ) -> list[Operation] | None:
-    """The operations that remove a member of JSON in a scalar, of which ``starts`` and ``ends`` are the places."""
+    """The operations that remove a member of JSON in a scalar; ``starts`` and ``ends`` place its characters."""
     document = json_nodes(text)
     if document is None or not isinstance(document.value, dict):
         return None

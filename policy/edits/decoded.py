@@ -177,7 +177,7 @@ def _block(text: str, start: int, end: int, style: str, value: str) -> Decoded |
 
 
 def _is_fold(text: str, at: int, value: str, index: int) -> bool:
-    """Whether a line break of a folded scalar is one more than its value has, before a line of the same paragraph."""
+    """Whether a line break of a folded scalar is not in its value, because it is within a paragraph."""
     is_break = at < len(text) and text[at] in "\r\n"
     return is_break and index < len(value) and value[index] != "\n"
 

@@ -19,7 +19,7 @@ def option_of(argument: str) -> tuple[str, str]:
 def spelled(flags: Flags, word: str, option: str) -> tuple[Flag | None, bool] | None:
     """The flag if a word spells the option, also shortened, and whether its value is in the same word.
 
-    A flag that the release does not have is that of another release, or ``None`` if none has it.
+    If the release does not have the flag, it is that of another release, or ``None`` if no release has it.
     """
     if not word.startswith("-"):
         return None

@@ -19,7 +19,7 @@ SCALARS: Final = json.JSONDecoder(strict=False)
 
 
 def json_nodes(text: str) -> Node | None:
-    """The document in a text, None if it is not JSON or has a key twice, of which only one would count."""
+    """The document in a text; None if it is not JSON, or if an object has a key twice, as only one would count."""
     try:
         read_json(text.encode())
     except (NotJson, UnicodeEncodeError):

@@ -1,6 +1,6 @@
 """A file's text, and the YAML texts inside its strings.
 
-Owns the way of an edit from a text in a string to the file's own text.
+Owns how an edit of a text in a string becomes an edit of the file's own text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINE_END: Final = re.compile("\n")
 
 
 class Layer(Struct, frozen=True):
-    """A text that is read as nodes; ``outer`` is the string that it is the value of, in another text."""
+    """A text that is read as nodes; if it is the value of a string in another text, ``outer`` is that string."""
 
     text: str
     outer: tuple[Layer, Node] | None = None
@@ -43,7 +43,7 @@ class Layer(Struct, frozen=True):
         return layer.offset(node.start if value is None else value.span(at, at + 1 if at < len(value.text) else at)[0])
 
     def operations(self, operations: Sequence[Operation]) -> list[Operation] | None:
-        """The operations in the file that do these in this text; None if one cannot be written."""
+        """The operations in the file that have the effect of these in this text; None if one cannot be written."""
         if self.outer is None:
             return [*operations]
         layer, node = self.outer
@@ -60,7 +60,7 @@ class Layer(Struct, frozen=True):
         return decoded(self.text, node)
 
     def within(self, node: Node) -> tuple[Layer, Node] | None:
-        """The text in a string, read as one YAML document that is a map or list; None if it is none."""
+        """The text in a string, read as one YAML document; None if it is not one that is a map or list."""
         if not isinstance(node.value, str) or "\n" not in node.value:
             return None
         try:

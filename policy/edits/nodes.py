@@ -1,4 +1,4 @@
-"""The values of a text with the spans of text that they take.
+"""The values in a text, each with the span of the text that it occupies.
 
 Owns the types of the tree, which JSON and YAML share. ``yaml_nodes`` and ``json_nodes`` read texts into it.
 """

@@ -64,7 +64,7 @@ def edited(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def apply(operations: Sequence[Operation]) -> bool:
-    """Change the tree as the operations say; false if they cannot be applied together."""
+    """Apply the operations to the tree; return false if they cannot be applied together."""
     splices: dict[int, list[Splice]] = {}
     for operation in operations:
         if isinstance(operation, Splice):

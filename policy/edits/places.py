@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_PLACES: Final = 8
 """The most places that are tried for a change of one engine."""
 MAX_BESIDE: Final = 2_000
-"""The most values of an object in which what is beside the engine is looked for."""
+"""The most values of an object that is searched for places beside the engine."""
 IMAGE: Final = "vllm/vllm-openai"
 """vLLM's own image, whose tags are its releases."""
 

@@ -46,7 +46,7 @@ MAX_DECISIONS: Final = 20_000
 MAX_NODES: Final = 200_000
 """The most values of a document with anchors in which other places of a change are looked for."""
 EXTENSION: Final = "x-"
-"""What the names of fields of Compose begin with that only anchors are for."""
+"""The beginning of the names of Compose fields that exist only for anchors."""
 NOT_FOUND: Final = "the text does not show where it is set"
 NO_PLACE: Final = "the text does not show where it can be added"
 NOT_CERTAIN: Final = "the text here cannot be edited with certainty"
@@ -69,7 +69,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """Why nothing is written for an engine, and where its change is, if that is known."""
+    """The reason why nothing is written for an engine, and the place of its change, if that is known."""
 
     reason: str
     line: int | None = None
@@ -187,7 +187,7 @@ class Planner:
         self.plan.refused[_key(wanted.engine)] = refusal
 
     def _try(self, group: Sequence[Wanted], choice: int) -> dict[str, Refusal]:
-        """Write the changes of a group if all laws hold, otherwise nothing; gives what failed, by engine."""
+        """Write the changes of a group if all laws hold, otherwise nothing; return what failed, by engine."""
         self.tries += 1
         texts = dict(self.plan.texts)
         for number in range(max(len(each.changes) for each in group)):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Purpose(StrEnum):
-    """What to fix: an engine that does not start, one on V1, known problems, or a variable that changes nothing."""
+    """What to fix: that an engine does not start or runs on V1, known problems, or a variable that changes nothing."""
 
     START = "start"
     V2 = "v2"
@@ -30,7 +30,7 @@ DEFAULT = (Purpose.START, Purpose.KNOWN_PROBLEMS)
 
 
 def purposes_of(decision: Decision, wanted: Collection[Purpose]) -> list[str]:
-    """What there is to fix of what is wanted: `start`, known problems by their rules, `v2`, in this order."""
+    """The wanted purposes for which there is something to fix: `start`, known problems by rule, `v2`, in this order."""
     found = []
     if not decision.starts and Purpose.START in wanted:
         found.append("start")

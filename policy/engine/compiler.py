@@ -4,8 +4,8 @@ Owns the pitfalls of the engine's language (durable_rules 2.0.28): which keys th
 that negation is compiled away. ``fact_encoder`` writes the fact. Pure: nothing here runs the engine.
 
 The operator's variable is compiled away too. A decision often asks for the rules that would fire with another value of
-it, so each condition becomes what is left to test for each value, and one run of the engine tells the rules that fire
-for all of them.
+the variable. So each condition becomes what is left to test for each value, and one run of the engine tells which rules
+fire for every value.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ VALUES: Final = {UNSET: None, FALSE: False, TRUE: True, MALFORMED: parse_variabl
 
 
 class Conditional(Protocol):
-    """What is compiled of a rule; ``when`` is ``None`` if the rule always holds."""
+    """The part of a rule that is compiled; ``when`` is ``None`` if the rule always holds."""
 
     @property
     def when(self) -> Condition | None: ...  # noqa: D102  # the class describes it

@@ -152,9 +152,9 @@ class FactTable(dict[Any, str]):
 class FactEncoder:
     """Encodes a row of facts as the engine's fact.
 
-    It has one table for each fact that the rules read, nearly all of them of a few values, so that they stay in the
-    processor's caches. Tables of the recent values of whole fields of ``facts`` take 7 µs more of 103 of a request over
-    HTTP.
+    It has one table for each fact that the rules read. Nearly all tables have few values, so they stay in the
+    processor's caches. Tables of the recent values of whole fields of ``facts`` would take 7 µs more, of 103 µs for a
+    request over HTTP.
     """
 
     def __init__(self, head: str, columns: Iterable[Column]) -> None:

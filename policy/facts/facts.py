@@ -43,7 +43,7 @@ INTEGER: Final = re.compile("[0-9]{1,10}")
 UNQUOTED: Final = {FactKind.BOOLEAN: BOOLEAN, FactKind.INTEGER: INTEGER}
 """Texts that would be a boolean or a number without their quotes."""
 MIN_SIMILARITY: Final = 0.85
-"""The least similarity of a field that counts as a misspelt fact."""
+"""The minimum similarity of a field that counts as a misspelt fact."""
 VLLM_FIELDS: Final = frozenset({("speculative_config", "draft_load_config")})
 """Fields of vLLM, in some release from 0.20.0 to 0.33.0, that look like misspelt facts."""
 MODEL_CONFIG_FILES: Final = frozenset({"speculative_config.draft_model_config.hf_config"})

@@ -215,7 +215,7 @@ PLATFORM_PLUGINS: Final = (
     "vllm-spyre",
     "vllm-tt-plugin",
 )
-"""The platform plugins that are known to have model runners of their own; the TPU has a fact of vLLM's."""
+"""The platform plugins that are known to have their own model runners; for the TPU there is a fact of vLLM itself."""
 
 VOCABULARY: Final[tuple[Fact, ...]] = (
     Fact(

@@ -3,7 +3,7 @@
 Owns the types that msgspec decodes to, which are generated from the vocabulary. Only clearly legal requests are
 accepted. For a fault, a ``null`` object, a field that is not a fact or a request for an explanation, the result is
 ``None``, and ``request.read_request``, which can report faults, reads the body again. Both return the same request; a
-property test checks this. It saves 43 of 90 µs of a decision in process.
+property test checks this. This path saves 43 of 90 µs of a decision in process.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _type(fact: Fact) -> Any:
 
 
 def _struct(member: Member) -> type[Struct]:
-    """The type of an object in ``facts``; its class attribute ``present`` is whether the request has the object."""
+    """The type of an object in ``facts``; its class attribute ``present`` says whether the request has the object."""
     fields = []
     for name, child in member.members.items():
         if child.fact is None or child.fact.kind is FactKind.PRESENCE:

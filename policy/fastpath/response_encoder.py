@@ -1,9 +1,9 @@
 """Encode common decisions as JSON by joining fragments that were encoded beforehand.
 
 It is the counterpart of ``request_decoder``: it encodes decisions on requests decoded there, if the only warnings are
-vLLM's own advice and that about worse known problems. For all others it returns ``None``, and the decision is assembled
-and encoded in full. Both paths produce the same bytes except for the id; a property test checks this. A decision is
-encoded in 9 instead of 48 µs of processor time.
+vLLM's own advice and the one about worse known problems. For all others it returns ``None``, and the decision is
+assembled and encoded in full. Both paths produce the same bytes except for the id; a property test checks this. A
+decision is encoded in 9 instead of 48 µs of processor time.
 """
 
 from __future__ import annotations

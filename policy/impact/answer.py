@@ -51,7 +51,9 @@ class Limits(Protocol):
     """What may be spent on an answer."""
 
     def compare(self, releases: int, remedied: int) -> None:
-        """Count a deployment that this many releases decide, before they do, and for how many it may have remedies.
+        """Count the decisions of ``releases`` releases for a deployment before they are made.
+
+        ``remedied`` is the number of releases for which it may have remedies.
 
         Raises:
             PolicyError: the request has reached its limit.

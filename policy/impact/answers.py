@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from policy.policy import RequestEvaluation
 
 NO_RUNNER_LEFT: Final = "V1 is removed in this release, and V2 does not run this deployment"
-"""Why a deployment does not start that still gets V1 where only V2 can be selected."""
+"""The error of a deployment that would get V1 in a release in which only V2 can be selected."""
 
 
 class ReasonSummary(Struct, frozen=True, gc=False):
@@ -66,7 +66,7 @@ class ReleaseAnswer(Struct, frozen=True, gc=False):
 
 
 class Undecided(Struct, frozen=True, gc=False):
-    """That a release cannot decide a deployment, with the problem."""
+    """The answer of a release that cannot decide a deployment, with the problem."""
 
     problem: Problem
 

@@ -21,7 +21,7 @@ Answer: TypeAlias = ReleaseAnswer | Undecided
 
 
 class ChangeKind(StrEnum):
-    """What kind of change it is; a change is of the first kind that fits."""
+    """The kind of a change, which is the first of these that fits."""
 
     NO_START = "no-start"
     LAUNCH_ERROR = "launch-error"
@@ -39,7 +39,7 @@ class ChangeKind(StrEnum):
 KINDS: Final = tuple(ChangeKind)
 RELEASE_NAME: Final = re.compile(r"\bvLLM [0-9]+(?:\.[0-9a-z]+)*")
 ADVICE: Final = "; "
-"""What parts an error from what is legal or to be done."""
+"""The separator between an error and the text that says what is legal or what to do."""
 MEANINGS: Final = {
     ChangeKind.NO_START: "vLLM no longer starts: it refuses the runner",
     ChangeKind.LAUNCH_ERROR: "vLLM no longer starts: it refuses the arguments or the configuration",
@@ -56,7 +56,7 @@ MEANINGS: Final = {
 
 
 class Difference(Struct, frozen=True, gc=False):
-    """What is only in the answer after a change, and only in the one before."""
+    """The items that only the answer after a change has, and those that only the one before has."""
 
     new: list[str]
     gone: list[str]
@@ -159,7 +159,7 @@ def _problems(answer: ReleaseAnswer) -> list[str]:
 def _difference(
     before: Sequence[str], after: Sequence[str], key: Callable[[str], str] = lambda each: each
 ) -> Difference:
-    """What is only in one of two lists; values with the same ``key`` are the same."""
+    """The values that only one of two lists has; values with the same ``key`` are the same."""
     had, has = frozenset(map(key, before)), frozenset(map(key, after))
     return Difference(
         [each for each in dict.fromkeys(after) if key(each) not in had],

@@ -18,7 +18,7 @@ RUNS: Final = {Runner.V1: "v1", Runner.V2: "v2"}
 
 
 class ReleaseCounts(Struct):
-    """How many deployments a release runs with V1, with V2 and with a runner of their own, how many do not start.
+    """How many deployments a release runs with V1, with V2 and with their own runner, and how many do not start.
 
     ``undecided`` are those that this release cannot decide; those that no release can decide are not counted here.
     """
@@ -45,7 +45,7 @@ class ImpactCounts(Struct):
 
 
 def in_order(counts: ImpactCounts) -> ImpactCounts:
-    """The counts with their releases in ascending order, and names that are no versions behind them."""
+    """The counts with their releases in ascending order, followed by names that are not versions."""
     counts.releases = dict(sorted(counts.releases.items(), key=lambda each: release_order(each[0])))
     return counts
 

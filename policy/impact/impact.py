@@ -80,7 +80,7 @@ class Impact:
         self._problem_of = problem_of or (lambda error: request_problem(error, remedies=remedies))
 
     def key(self, request: Request) -> bytes:
-        """The same text for equal deployments only."""
+        """A text that is equal only for equal deployments."""
         own = (request.release, request.vllm_version) if self._from_own else None
         what = request.deployment or (request.facts.row, request.facts.stated)
         return key_of((own, request.upstream_only, request.manifest is not None, what))
@@ -154,7 +154,7 @@ class Impact:
         return adviser.remedies()
 
     def _answer(self, request: Request, *, without: bool = False) -> ReleaseAnswer | Undecided:
-        """The answer of the release of a request; ``without`` V1, only V2 can be selected."""
+        """The answer of a request's release; if it is ``without`` V1, only V2 can be selected."""
         try:
             if not without:
                 return answer_of(self._policy.evaluate(request, self._today))

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def item_json(name: str, request_id: str | None, place: Struct, found: bytes | Problem) -> bytes:
-    """A deployment: its name, its id and its place, and the fields of its comparison as JSON, or the problem."""
+    """A deployment as JSON: its name, id and place, and the fields of its comparison or the problem."""
     start = b'{"name":%b,"request_id":%b,"place":%b,' % (encode(name), encode(request_id), encode(place))
     return start + found[1:] if isinstance(found, bytes) else b'%b"problem":%b}' % (start, encode(found))

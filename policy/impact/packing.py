@@ -45,7 +45,7 @@ class Packer:
         return (str, text) in self._places
 
     def document(self) -> list[bytes]:
-        """The packed form as parts of a JSON text; the value that was added last is the one that it is read as."""
+        """The packed form as parts of a JSON text, from which the value that was added last is read."""
         return [b'{"shapes":', encode([list(names) for names in self._shapes]), b',"values":[', *self._joined(), b"]}"]
 
     def _joined(self) -> list[bytes]:

@@ -61,7 +61,7 @@ class DocumentPlace(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DocumentEntry(Struct, frozen=True, gc=False):
-    """A deployment of a request: its name, its place, and its own request or why there is none."""
+    """A deployment of a request: its name, its place, and its own request, or the reason why it has none."""
 
     name: str
     request_id: str | None

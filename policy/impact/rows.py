@@ -1,4 +1,4 @@
-"""What people read of a fleet's impact: the worst deployments, what makes the changes, and the counts.
+"""A fleet's impact for people: the worst deployments, the causes of the changes, and the counts.
 
 Owns what is kept of a fleet of any size for a table, and the words of kinds.
 """
@@ -59,7 +59,7 @@ MAX_NAMES: Final = 3
 
 
 class Listed(Protocol):
-    """A deployment as people read of it: its name, and its title, the name with the place unless that is the name."""
+    """A deployment as shown to people: its name, and its title, the name with the place unless that is the name."""
 
     @property
     def name(self) -> str:
@@ -104,12 +104,12 @@ class Row(Struct, Generic[E], frozen=True, gc=False):
 
     @property
     def cause(self) -> str:
-        """The rules or problems that make the change, or why it is not decided."""
+        """The rules or problems that cause the change, or the reason why it is not decided."""
         return self.summary.why if self.summary.change is None else cause_of(self.summary)
 
 
 class Cause(Struct):
-    """What makes a kind of change, for how many deployments, with the text and the action of the first."""
+    """A cause of a kind of change, its number of deployments, and the text and the action of the first."""
 
     kind: ChangeKind
     at: str
@@ -120,7 +120,7 @@ class Cause(Struct):
 
 
 class RemedyCount(Struct):
-    """A remedy in words, for how many changed deployments, of which kind the worst is, and the names of the first."""
+    """A remedy in words, its number of changed deployments, their worst kind, and the names of the first ones."""
 
     text: str
     rank: int
@@ -206,7 +206,7 @@ class Rows(Generic[E]):
 
 
 def cause_of(summary: Summary) -> str:
-    """The rules or known problems that make a change; what it is about if none does."""
+    """The rules or known problems that cause a change; if none does, what it is about."""
     change = summary.change
     assert change is not None
     if change.kind in {ChangeKind.RUNNER_WITH_PROBLEM, ChangeKind.PROBLEM}:

@@ -2,7 +2,7 @@
 
 Owns what is sent to a process and what comes back. Each different deployment is decided once, as long as there is room
 to keep its result; the results and their order do not depend on the number of processes. ``AnyJob`` and ``AnyWorker``
-are what a run needs of those who decide; ``Job`` and ``Worker`` are those of impact.
+are the interfaces by which a run decides; ``Job`` and ``Worker`` implement them for impact.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DECISIONS_OF_CHUNK: Final = 3_000
 MAX_KEPT_ANSWERS: Final = 240_000
 """How many answers are kept for equal deployments; they take about 250 MB."""
 DECISIONS_OF_REMEDIES: Final = 60
-"""How many decisions it takes to find the remedies for one release, about."""
+"""About how many decisions it takes to find the remedies for one release."""
 AHEAD: Final = 3
 """The chunks for each process that are read before the first is written."""
 
@@ -54,10 +54,10 @@ Q_contra = TypeVar("Q_contra", contravariant=True)
 
 
 class AnyWorker(Protocol[Q_contra, R]):
-    """What decides deployments in one process, each with a result."""
+    """Decides deployments in one process, each with a result."""
 
     def key(self, request: Q_contra) -> bytes:
-        """The same text for deployments with equal results only."""
+        """A text that is equal only for deployments with equal results."""
 
     def compare(self, requests: Sequence[Q_contra]) -> tuple[list[R], list[str]]:
         """The results in their order, and the models that were looked up."""
@@ -71,11 +71,11 @@ class AnyJob(Protocol[Q_contra, R]):
 
     @property
     def decisions(self) -> int:
-        """How many decisions a result takes, about: its time."""
+        """About how many decisions a result takes: its time."""
 
     @property
     def answers(self) -> int:
-        """How many answers a result has, about: its memory."""
+        """About how many answers a result has: its memory."""
 
     def start(self) -> AnyWorker[Q_contra, R]:
         """A worker with a policy of its own."""
@@ -111,7 +111,7 @@ class Job(Struct, frozen=True):
 
     @property
     def _remedied(self) -> int:
-        """How many releases have remedies at most."""
+        """The most releases that have remedies."""
         return min(len(self.explained), MAX_REMEDIED)
 
     def start(self) -> Worker:
@@ -129,7 +129,7 @@ class Job(Struct, frozen=True):
 def loaded(
     sources: Sources, default_release: str | None, named: Mapping[str, Path], folder: Path | None, *, hub: bool
 ) -> tuple[Policy, ModelFinder]:
-    """The policy of a process, and where it looks up models."""
+    """The policy of a process, and the finder with which it looks up models."""
     finder = ModelFinder(named, hub=hub, folder=folder)
     return Policy(load(sources), default_release, finder.find, compile_all=False), finder
 
@@ -149,7 +149,7 @@ class Worker:
         self.impact, self._finder, self._piece = impact, finder, piece
 
     def key(self, request: Request) -> bytes:
-        """The same text for equal deployments only."""
+        """A text that is equal only for equal deployments."""
         return self.impact.key(request)
 
     def unreadable(self, error: RequestInvalid) -> Result:
@@ -184,7 +184,7 @@ def json_piece(found: Comparison) -> bytes:
 
 
 def no_piece(_: Comparison) -> None:
-    """Nothing: the summary is enough."""
+    """``None``, for a format that needs only the summary."""
 
 
 class Chunk(Struct):
@@ -239,7 +239,7 @@ class Run(Generic[Q, R]):
             self._give_up()
 
     def _give_up(self) -> None:
-        """Go on without the pool, of which a process has ended."""
+        """Go on without the pool after one of its processes has ended."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool, self._processes = None, 1

@@ -1,4 +1,4 @@
-"""What people read of a deployment's impact: its worst change in words, and what each release does in a word.
+"""A deployment's impact for people: its worst change in words, and in one word what each release does.
 
 Owns the words for a change, and the rows of a table for programs, one for each deployment and release.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policy.impact.impact import Comparison
 
 WORDS: Final = {"v1": "V1", "v2": "V2", "own": "own runner", "no_start": "no start", "undecided": "undecided"}
-"""What people read for the columns of the counts of a release."""
+"""The titles of the columns of a release's counts."""
 COLUMNS: Final = (
     "release",
     "runner",

@@ -28,7 +28,7 @@ EMPTY: Final = "{}"
 REDACTED: Final = "***"
 """What vLLM logs from 0.29 on instead of a secret."""
 NOT_FOR_ENGINES: Final = frozenset({"config"})
-"""What was already read by the time of the log: the values of the file are among the arguments."""
+"""Arguments that are left out of the command: vLLM has read the file of `--config` and logs its values too."""
 
 
 class LoggedArguments(Struct, frozen=True):

@@ -40,7 +40,7 @@ CUT_OFF: Final = "the log ends before the engine is ready or has failed"
 
 
 class Verdict(StrEnum):
-    """What came of a comparison.
+    """The result of a comparison.
 
     ``UNRELATED``: nothing but an exception differs, and it has nothing to do with the runner or the configuration.
     """

@@ -45,7 +45,7 @@ STOPPING: Final = frozenset({"no-start", "crash"})
 """The symptoms of known problems with which an engine may end at its start."""
 OUT_OF_MEMORY, MEMORY = "out-of-memory", "memory"
 DEVICES: Final = {"rocm": "cuda"}
-"""Platforms with the device that vLLM names for them, if it has another name."""
+"""The names that vLLM gives to the devices of platforms, where they differ from the platform's."""
 PLATFORM, RUNNER_VARIABLE = "environment.platform", "env.VLLM_USE_V2_MODEL_RUNNER"
 EARLIER: Final = "another exception stopped vLLM before it refused the runner"
 
@@ -69,7 +69,7 @@ class Cause(StrEnum):
 
 
 def is_unrelated(causes: set[Cause], failure: Failure | None) -> bool:
-    """Whether differences with these causes are but an exception that is not about the runner or the configuration.
+    """Whether differences with these causes are only an exception that is not about the runner or the configuration.
 
     Memory, drivers, packages, files and networks have exceptions of their own. One with which the parser or the
     configuration refuses values may be a refusal that the decision missed. A known problem explains another exception

@@ -49,7 +49,7 @@ class Shows(StrEnum):
 
 
 OF_EXCEPTIONS: Final = frozenset({Shows.REFUSAL, Shows.WRAPPER})
-"""Texts of exceptions; all others are those of records."""
+"""The kinds whose texts are those of exceptions; the texts of all others are records."""
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):

@@ -84,7 +84,7 @@ class Tracebacks:
         self._open: dict[str, _Open] = {}
 
     def read(self, record: Record, number: int) -> Iterator[Raised]:
-        """Read a line; the exceptions that ended before it."""
+        """Read a line, and yield the exceptions that ended before it."""
         text = record.text.rstrip()
         current = self._open.get(record.process)
         if text == BEGIN:

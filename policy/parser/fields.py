@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policy.parser.yamltree import Content, YamlNode
 
 MIN_SIMILARITY: Final = 0.75
-"""The least similarity of a suggested field: below it, the suggestion is often nonsense."""
+"""The minimum similarity of a suggested field; a less similar one is often nonsense."""
 RELEASE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,3}"
 RANGE_PATTERN: Final = rf">= *{RELEASE}( *, *< *{RELEASE})?|< *{RELEASE} *, *>= *{RELEASE}"
 """A range of releases, for Python and for JSON Schema."""
@@ -70,7 +70,7 @@ def add_fault(faults: list[Fault], fault: Fault) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRange:
-    """A range of releases without its end, ``upper``, which may be ``None``; ``place`` is its line and column."""
+    """The releases from ``lower`` on and, unless it is ``None``, before ``upper``; ``place`` is the line and column."""
 
     text: str
     lower: Version
@@ -120,8 +120,8 @@ class FieldReader:
     ) -> dict[str, YamlNode]:
         """The known fields of a map; unknown and missing ones are faults.
 
-        ``synonyms`` maps other words to known fields, ``elsewhere`` a misplaced field to advice where it belongs, and
-        ``examples`` a required field to an example value.
+        ``synonyms`` maps other words to known fields, ``elsewhere`` a misplaced field to advice about where it belongs,
+        and ``examples`` a required field to an example value.
         """
         if not isinstance(node.value, dict):
             self.fault(node, f"expected a map for the {what}, got {described(node)}; its fields are {listed(required)}")

@@ -2,7 +2,7 @@
 
 Owns the messages for text that is not JSON: what was found and at which byte. msgspec decodes; it rejects NaN,
 infinities and lone surrogates, and uses the last of duplicate fields. The bytes of a body bound its values; a file may
-be larger, so that its keys and values are counted before they are made.
+be larger, so its keys and values are counted before it is decoded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ each quote.
 """
 
 SEPARATORS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<separator>[,:\[{])', re.DOTALL)
-"""A string, which may be unclosed like that of ``NUMBERS``, or a character after which a key or a value may begin."""
+"""A string, which may be unclosed as in ``NUMBERS``, or a character after which a key or a value may begin."""
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -75,7 +75,7 @@ def check_values(text: bytes, limit: int) -> None:
     """Check that a text has at most about ``limit`` keys and values.
 
     Raises:
-        TooManyValues: it has more; nothing of it was made.
+        TooManyValues: it has more; nothing was decoded.
     """
     if sum(map(text.count, (b",", b":", b"[", b"{"))) <= limit:  # also those in strings; fast
         return

@@ -82,7 +82,7 @@ class Job(Struct, frozen=True):
 
     @property
     def decisions(self) -> int:
-        """How many decisions a deployment's pin takes: with the pin and without it in each release."""
+        """How many decisions a deployment's pin takes: two for each release, with the pin and without it."""
         return 2 * max(1, len(self.targets) + self.from_own)
 
     @property
@@ -107,7 +107,7 @@ class Worker:
         self._decider, self._finder = decider, finder
 
     def key(self, request: Request) -> bytes:
-        """The same text for deployments with equal pins only."""
+        """A text that is equal only for deployments with equal pins."""
         return self._decider.impact.key(request)
 
     def compare(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:

@@ -93,7 +93,7 @@ def verdict_of(pinned: Answer, free: Answer, *, without_v1: bool, house: Collect
 
 
 def undecided(why: str) -> PinAnswer:
-    """That it is not known what a pin does."""
+    """The answer for a pin whose effect is not known."""
     return PinAnswer(Verdict.UNDECIDED, [], why)
 
 

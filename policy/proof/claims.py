@@ -41,7 +41,7 @@ class Proof:
 
 
 def prove(policy: Policy, steps: Steps, progress: Callable[[str], None] = lambda _: None) -> Proof:
-    """Check every claim for every release of a loaded policy, whose ``steps`` these are.
+    """Check every claim for every release of a loaded policy; ``steps`` are that policy's.
 
     A rule must matter on some day on which it is in force, together with the house rules that have not ended by then.
     Releases are compared by all their rules. ``progress`` is called with the name of each release and step before its

@@ -1,8 +1,8 @@
 """Search for the smallest deployment, or request, that satisfies conditions.
 
-Owns the solver, and the order of deployments: the fewest facts first, then by preference. What a search requires is
-assumed, not added to the solver and removed again, so that the next search has what this one has learned: ``rules
-prove`` takes 15 instead of 29 s of processor time.
+Owns the solver, and the order of deployments: the fewest facts first, then by preference. The requirements of a search
+are assumptions instead of formulas that are added to the solver and removed again, so that the next search has what
+this one has learned: ``rules prove`` takes 15 instead of 29 s of processor time.
 """
 
 from __future__ import annotations

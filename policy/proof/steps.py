@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Step:
     """The differences between a release and the next; if there are none, the two are proved equivalent.
 
-    ``requests`` has the differences in what becomes of requests, which are no part of that.
+    ``requests`` has the differences in what becomes of requests, which do not count for that.
     """
 
     before: str

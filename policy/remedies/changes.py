@@ -1,7 +1,7 @@
 """Changes to a deployment that a user can make, and how each is applied to a request.
 
-Owns which changes are tried: an argument, a variable or a stated fact is dropped or gets
-another value. What describes the model, the platform or the image is never changed.
+Owns which changes are tried: an argument, a variable or a stated fact is dropped or gets another value. What describes
+the model, the platform or the image is never changed.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ GIVEN: Final = ("platform.", "plugins.", "model_config", "speculative_config.dra
 NAMING: Final = frozenset({FactKind.TEXT, FactKind.CHOICE})
 FACTS_OF_OPTIONS: Final = frozenset(FACT_OF_OPTION.values())
 DROP, SET, UNSET_VARIABLE, SET_VARIABLE = 2, 3, 1, 4
-"""How much a change takes from the user: the variable for the runner is no feature."""
+"""The costs of changes, by how much each takes from the user: the variable for the runner is not a feature."""
 
 
 class Candidate(Struct, frozen=True):
-    """A change to try. ``key`` is what it changes, ``cost`` what it takes, and the others how it is applied."""
+    """A change to try. ``key`` is what it changes, ``cost`` what it costs; the other fields say how it is applied."""
 
     change: Change
     key: str
@@ -70,7 +70,7 @@ def candidates(request: Request, intake: IntakeResult | None, defaults: Sequence
 
 
 def unknown_flags(intake: IntakeResult | None) -> list[Candidate]:
-    """The flags that the release does not have, to be dropped: vLLM starts without all of them only."""
+    """The flags that the release does not have, to be dropped: vLLM starts only without all of them."""
     if intake is None:
         return []
     found = {flag.option: flag for flag in intake.options.unknown_flags}
@@ -183,7 +183,7 @@ def _of_facts(facts: Facts, defaults: Sequence[Any]) -> Iterator[Candidate]:
         values = [(index, defaults[index])]
         if fact.kind is FactKind.PRESENCE:
             values += [(n, defaults[n]) for n, each in enumerate(VOCABULARY) if fact.name in ancestors(each.name)]
-        absent = fact.kind is FactKind.PRESENCE  # `false` is no value of an object
+        absent = fact.kind is FactKind.PRESENCE  # `false` is not a value of an object
         change = Change(fact=fact.name, from_=shown(value), to=None if absent else to_json(defaults[index]))
         yield Candidate(change, fact.name, DROP, facts=tuple(values))
     place = INDEX[VARIABLE]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_CHANGES: Final = 3
 MAX_NEEDED: Final = 16
-"""The most changes that every set needs, with which there is a search."""
+"""The maximum number of changes that every set needs; with more, there is no search."""
 MAX_REMEDIES: Final = 5
 MAX_DECISIONS: Final = 96
 """The largest number of decisions that a search makes."""
@@ -36,7 +36,7 @@ class State(Struct, frozen=True):
 
 
 class Search:
-    """A search with a limited number of decisions. ``decide`` gives the state with changes, ``None`` if refused.
+    """A search with a limited number of decisions. ``decide`` returns the state with changes, ``None`` if refused.
 
     ``needed`` are the changes that every set has.
     """
@@ -87,7 +87,7 @@ def _cost(found: tuple[tuple[Candidate, ...], State]) -> int:
 
 
 def purposes(state: State) -> dict[str, Callable[[State], bool]]:
-    """What remedies are for, in the state of a decision, each with whether another state reaches it."""
+    """What remedies are for, in the state of a decision, each with a test whether another state reaches it."""
     if not state.starts:
         return {"start": lambda other: other.starts}
     found: dict[str, Callable[[State], bool]] = {}

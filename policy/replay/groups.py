@@ -71,7 +71,7 @@ class ReplayCounts(Struct):
 
 
 class Replay:
-    """What a replay found so far."""
+    """The counts and differences that a replay has found so far."""
 
     def __init__(self) -> None:
         self.counts = ReplayCounts()

@@ -73,7 +73,7 @@ class Worker:
         self._impacts: dict[int, Impact] = {}
 
     def key(self, past: Past) -> bytes:
-        """The same text for requests that are decided alike."""
+        """A text that is equal only for requests that are decided alike."""
         number, impact = self._impact(past.day)
         return b"%d %b" % (number, impact.key(past.request))
 
@@ -83,7 +83,7 @@ class Worker:
         return answers, self._finder.use.names
 
     def unreadable(self, error: RequestInvalid) -> Undecided:
-        """That a record cannot be decided."""
+        """The result of a record that cannot be read."""
         return Undecided(request_problem(error, remedies=self._job.remedies))
 
     def _impact(self, day: date) -> tuple[int, Impact]:

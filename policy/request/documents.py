@@ -19,9 +19,9 @@ BESIDE_MANIFEST: Final = frozenset(FIELDS) - frozenset(INPUTS)
 
 
 def read_json_manifest(text: bytes, read: Callable[[bytes], Any]) -> Any:
-    """What ``read`` reads; in a manifest half of a surrogate pair is U+FFFD, as Kubernetes reads it.
+    """The document that ``read`` returns; in a manifest, half of a surrogate pair becomes U+FFFD, as in Kubernetes.
 
-    So one object of a list does not affect the others. Elsewhere it is refused.
+    This way one object of a list does not affect the others. In any other document, half of a pair is refused.
 
     Raises:
         NotJson: the text is not JSON.

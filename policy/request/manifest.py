@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 OMNI_NAMES: Final = ("vllm-omni", "vllm_omni")
-"""vLLM-Omni's names: of its program and its packages."""
+"""The names of vLLM-Omni's program and packages."""
 NOT_SHOWN: Final = "no image shows vLLM's version"
 HOW_TO_TELL: Final = "`kubectl exec … -- vllm --version` shows it"
 MAX_NAME: Final = 512
-"""Characters that are shown of a name."""
+"""How many characters of a name are shown."""
 MAX_SHARED: Final = 32 << 20
-"""The maximum size of a manifest's configurations in bytes, times its containers, as each is decided with all."""
+"""The maximum of the bytes of a manifest's configurations times its containers: each is decided with all of them."""
 
 
 def requests_of(
@@ -97,7 +97,7 @@ def containers_of(
 
 
 def _without_secrets(container: Container, stated: SecretValues) -> Container:
-    """The container without the values that the manifest ``stated`` for secrets in what is wrong with it."""
+    """The container, in whose faults and problem the values that the manifest ``stated`` for secrets are hidden."""
     if not (container.faults or container.problem):
         return replace(container, stated=stated)
     error = RequestInvalid(container.faults)
@@ -125,7 +125,7 @@ def request_of(
 def _request_of(
     container: Container, manifest: Manifest, releases: Releases, remedies: Remedies, stated_by: str
 ) -> Request | RequestInvalid:
-    """The same; an error has the secrets that the engine's variables have."""
+    """The same, but an error may contain secrets from the engine's variables."""
     base = manifest.request
     pointer = pointer_of(base.pointer, container.path, manifest.document)
     if container.faults:

@@ -31,7 +31,7 @@ def environment_of(
 ) -> tuple[Environment, str]:
     """The environment of a container: the request's, with the platform of the image or of the hardware.
 
-    Returns it with the reason why the platform is not certain, which is empty if it is. What disagrees is added to
+    Returns it with the reason why the platform is not certain, empty if it is certain. Disagreements are added to
     ``notes``.
     """
     image = container.platform or images.platform(container.image, table)
@@ -87,7 +87,7 @@ def _only_a_folder(image: str | None, platform: str) -> str:
 
 
 def _disagreement(signs: Sequence[HardwareSign], platform: str, why: str) -> str:
-    """The warning that the required hardware shows another platform than that which counts; empty if it does not."""
+    """The warning that the required hardware shows another platform than the one that counts; empty otherwise."""
     required = [sign for sign in signs if sign.strength is not Strength.TOLERATION]
     if not required or any(_agree(sign.platform, platform) for sign in required):
         return ""

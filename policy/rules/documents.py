@@ -97,7 +97,7 @@ def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str
 
 
 def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
-    """The known releases, whose decisions were checked against vLLM itself, the default, and the ends of runners."""
+    """The known releases, all checked against vLLM itself, the default release, and the announced ends of runners."""
     known = [
         {"version": release, "verified": True, "default": release == default} for release in catalogue.releases.known
     ]

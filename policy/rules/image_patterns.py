@@ -50,7 +50,7 @@ class NamePattern:
 
     @property
     def precedence(self) -> tuple[int, int]:
-        """Descending, the order in which patterns are tried: by components, then by characters."""
+        """The key by which patterns are tried, the greatest first: by components, then by characters."""
         return len(self.parts), sum(len(part.replace(ANY, "")) for part in self.parts)
 
     def matches(self, parts: list[str]) -> bool:

@@ -105,8 +105,8 @@ class ImageTag:
 class ImageRow:
     """A row of the table: images with the same numbering, for the same hardware.
 
-    ``platform`` and ``entry_point`` are None if the row does not state them. ``working_folders`` has them by platform,
-    with that of all others under `""`. ``document`` is the row as written.
+    ``platform`` and ``entry_point`` are None if the row does not state them. ``working_folders`` maps platforms to
+    working folders, and `""` to that of all other platforms. ``document`` is the row as written.
     """
 
     id: str

@@ -70,7 +70,7 @@ FIELDS: Final = {
     "evidence": "texts in vLLM's files that hold in the releases of the range, and not all of them in any other known "
     "release; needed with `certainty: code`. Refusals may have it too, and need it with `stage: worker`",
 }
-"""The fields of known problems, with their meanings; refusals have only ``evidence`` of them."""
+"""The fields of known problems, with their meanings; of these, refusals have only ``evidence``."""
 REQUIRED: Final = ("symptom", "certainty")
 
 Scale = TypeVar("Scale", Symptom, Certainty)

@@ -1,7 +1,7 @@
 """Read a rule file of ``upstream/requests/``: what a release does with a single request to an engine.
 
-Owns the format of these files and the verdicts. They are apart from the rules that decide: they have a ruleset of their
-own in each release, so that decisions pay nothing for them.
+Owns the format of these files and the verdicts. These rules are separate from the rules that decide: in each release
+they have their own ruleset, so that decisions pay nothing for them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class ReleaseRequestRule:
 
     @property
     def cleared(self) -> None:
-        """Nothing: no such rule is cleared at startup."""
+        """``None``, because no rule about requests is cleared at startup."""
         return
 
 

@@ -44,7 +44,7 @@ SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
 EFFECTS_WITH_LISTS: Final = ("refuse-v1", "refuse-v2", "advise")
 RANGE_FIELDS: Final = (*TEXT_FIELDS, *SCOPE_EFFECTS, "when")
 HOUSE_SCOPE_EFFECTS: Final = {"known_problem": ("fallback-v1", "force-v2")}
-"""As ``SCOPE_EFFECTS``, for fields that only house rules have."""
+"""Like ``SCOPE_EFFECTS``, for fields that only house rules have."""
 HOUSE_RANGE_FIELDS: Final = (*RANGE_FIELDS, *HOUSE_SCOPE_EFFECTS)
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = tuple(dict.fromkeys(("remedy", "order", "stage", "gaps", *RANGE_FIELDS, *PROBLEM_FIELDS)))
@@ -183,7 +183,7 @@ class NamedCondition:
 
 @lru_cache(maxsize=256)
 def _version(release: str) -> Version:
-    """A release as a version: every rule asks for every known release, twice in a load."""
+    """A release as a version; cached, because every rule asks for every known release, twice in a load."""
     return Version(release)
 
 

@@ -26,4 +26,4 @@ SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "request-rule": request_rule_schema,
     "request-cases": request_cases_schema,
 }
-"""What makes each schema."""
+"""The function that makes each schema."""

@@ -237,7 +237,7 @@ def runner_check(runner: Runner | None, fired: Iterable[ReleaseRequestRule], row
 
 
 def warning_rules(fired: Iterable[ReleaseRequestRule], runner: Runner | None) -> list[ReleaseRequestRule]:
-    """The rules among those that fired which only warn, with this runner."""
+    """The rules that fired and, with this runner, only warn."""
     return [item for item in fired if item.rule.is_advice and _applies(item, runner)]
 
 

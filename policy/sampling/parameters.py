@@ -29,7 +29,7 @@ CLASSES: Final = ("sampling_params", "beam_search_params", "pooling_params")
 FORMER: Final = frozenset(
     {"best_of", "early_stopping", "guided_decoding", "logits_processors", "truncate_prompt_tokens", "use_beam_search"}
 )
-"""Parameters that classes of releases before those in the table had."""
+"""The parameters of releases that are older than those in the table."""
 BESIDE_BEAMS: Final = known_fields("sampling_params") - {"n", "output_kind"}
 """Parameters of sampling, which a beam search may not have."""
 POOLING_MARKS: Final = ("input", "queries", "query", "text_1", "data_1", "data")
@@ -40,7 +40,7 @@ class Parameters(Struct, frozen=True):
     """A request's parameters by the names of ``SamplingParams``; OpenAI's own fields are mapped.
 
     ``form`` is one of ``request_vocabulary.APIS``. ``body`` has facts about a body that vLLM's server checks before it
-    makes parameters of it.
+    converts the body to parameters.
     """
 
     form: str
@@ -105,7 +105,7 @@ def read_parameters(document: object, release: str, pointer: str) -> Parameters:
 
 
 def _form_of(document: Mapping[str, Any]) -> str:
-    """The form of a request, by the fields that only one of them has."""
+    """The form of a request, by the fields that only one form has."""
     if "beam_width" in document:
         return "beam_search_params"
     if any(name in document for name in POOLING_MARKS):

@@ -1,6 +1,6 @@
 """The names that one vLLM release knows, such as KV connectors and parsers, and the bounds of its numeric options.
 
-Owns where each set is defined. Plugins may register more names at the start, which the sources do not show.
+Owns where each set is defined. Plugins may register more names at startup, which the sources do not show.
 """
 
 import ast

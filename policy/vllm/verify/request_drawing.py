@@ -108,7 +108,7 @@ PARAMETERS: dict[str, Callable[[Random], Any]] = {
     "truncate_prompt_tokens": _choice(3),
     "best_of": _choice(2),
 }
-"""Each parameter, and what draws a value of it."""
+"""Each parameter with the function that draws a value of it."""
 RELATED = (
     ("min_tokens", "stop_token_ids"),
     ("logprobs", "logprob_token_ids"),

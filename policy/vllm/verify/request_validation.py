@@ -115,7 +115,7 @@ class _Tokenizer:
 
 
 def _modules(source: ReleaseSource) -> dict[str, ModuleType]:
-    """The stand-ins for the modules that the validation imports; vLLM's exceptions are its own."""
+    """The stand-ins for the modules that the validation imports, with vLLM's own exceptions."""
     errors: dict[str, Any] = {"__name__": "vllm.exceptions"}
     exec(compile(source.text("vllm/exceptions.py"), "vllm/exceptions.py", "exec"), errors)  # noqa: S102  # the release's own code
     envs = _StandIn("vllm.envs", ENVS)
