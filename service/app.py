@@ -27,7 +27,7 @@ from service.api.catalogue import add_handlers, router
 from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
-from service.api.endpoint import end_response, send_problem, stopping
+from service.api.endpoint import end_response, send_problem, shutdown_error
 from service.api.impact import ImpactEndpoint
 from service.api.landing import add_landing
 from service.api.page import Page, add_page, is_page
@@ -157,7 +157,7 @@ class Application(FastAPI):
             try:
                 await super().__call__(scope, receive, send_and_note)
             except asyncio.CancelledError:
-                status = await end_response(scope, send, stopping())
+                status = await end_response(scope, send, shutdown_error())
         finally:
             self.service.request_done(scope, status, began, self.path_label(scope))
 
@@ -297,8 +297,8 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
     sys.setswitchinterval(SWITCH_INTERVAL)
     tracing = set_up(lambda: service.answers.policy.revision)
     if tracing is not None:
-        app.endpoints = {path: tracing.traced(endpoint, path) for path, endpoint in app.endpoints.items()}
-        app.read_app = tracing.traced(app.answer_read)
+        app.endpoints = {path: tracing.wrap(endpoint, path) for path, endpoint in app.endpoints.items()}
+        app.read_app = tracing.wrap(app.answer_read)
     log = service.recorder.log = _log(app)
     housekeeping = asyncio.create_task(Housekeeping(service, app.file, app.shared).run())
     try:

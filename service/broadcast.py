@@ -30,7 +30,7 @@ class Shared:
         self.rules, self.run_folder = Broadcast(), Broadcast()
 
 
-class Sent(Protocol):
+class SentDescriptor(Protocol):
     """A file descriptor on its way to a new process."""
 
     def detach(self) -> int:
@@ -98,7 +98,7 @@ def _memory() -> int:
             return os.dup(file.fileno())
 
 
-def _passed(sent: Sent) -> Broadcast:
+def _passed(sent: SentDescriptor) -> Broadcast:
     descriptor = sent.detach()
     os.set_inheritable(descriptor, False)
     return Broadcast(descriptor)

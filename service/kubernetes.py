@@ -26,7 +26,7 @@ RETRIES: Final = Retry(4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 5
 MAX_BODY: Final = 256 << 20
 FIELD_MANAGER: Final = "runner-policy"
 ADDRESS: Final = re.compile(r"https://[^/\s?#]+|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?")
-BAD: Final = 400
+FIRST_ERROR_STATUS: Final = 400
 
 
 class ClusterFailed(PolicyError):
@@ -121,10 +121,10 @@ class ClusterApi:
         try:
             found = json.loads(data) if data else {}
         except ValueError as error:
-            if answer.status < BAD:
+            if answer.status < FIRST_ERROR_STATUS:
                 raise ClusterFailed(f"{path}: expected JSON") from error
             found = {}
-        if answer.status >= BAD:
+        if answer.status >= FIRST_ERROR_STATUS:
             said = found.get("message", "") if isinstance(found, dict) else ""
             raise ClusterFailed(f"{method} {path.partition('?')[0]}: {answer.status} {said}".strip(), answer.status)
         return found

@@ -118,9 +118,9 @@ class Recorder:
         if not self._required:
             log.note(entry)
         elif context.waiting is None:
-            context.waiting = [log.recorded(entry)]
+            context.waiting = [log.record(entry)]
         else:
-            context.waiting.append(log.recorded(entry))
+            context.waiting.append(log.record(entry))
 
     async def close(self) -> None:
         """Print the queued records, within the time that ``Printer.close`` allows."""

@@ -45,7 +45,7 @@ class RunFolderState(Struct, frozen=True):
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[int]:
+def open_folder(folder: Path) -> Iterator[int]:
     """A descriptor of the folder for the block.
 
     Raises:
@@ -72,20 +72,20 @@ def _open(folder: Path) -> int:
     return descriptor
 
 
-def names(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     """The names of the files in the folder, in their order.
 
     Raises:
         OSError: it cannot be read, or is not this service's.
     """
-    with opened(folder) as descriptor:
+    with open_folder(folder) as descriptor:
         return sorted(os.listdir(descriptor))  # noqa: PTH208  # a path would not be the folder that was checked
 
 
 def exists(path: Path) -> bool:
     """Whether a file is in the folder, and the folder is this service's."""
     try:
-        with opened(path.parent) as folder:
+        with open_folder(path.parent) as folder:
             os.stat(path.name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return False
@@ -98,7 +98,7 @@ def read(path: Path) -> BinaryIO:
     Raises:
         OSError: it cannot be opened, or the folder is not this service's.
     """
-    with opened(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         return os.fdopen(os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb")
 
 
@@ -108,7 +108,7 @@ def create(path: Path) -> BinaryIO:
     Raises:
         OSError: it exists or cannot be created, or the folder is not this service's.
     """
-    with opened(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         return cast("BinaryIO", os.fdopen(os.open(path.name, flags, 0o600, dir_fd=folder), "wb"))
 
@@ -119,7 +119,7 @@ def create_unnamed(path: Path) -> BinaryIO:
     Raises:
         OSError: it cannot be created, or the folder is not this service's.
     """
-    with opened(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.fdopen(os.open(path.name, flags, 0o600, dir_fd=folder), "rb")
         os.unlink(path.name, dir_fd=folder)
@@ -133,7 +133,7 @@ def replace(path: Path, data: bytes) -> None:
         OSError: it cannot be written, or the folder is not this service's.
     """
     part = f"{path.name}.{os.getpid()}.tmp"
-    with opened(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         try:
             with os.fdopen(
                 os.open(
@@ -151,7 +151,7 @@ def replace(path: Path, data: bytes) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file of the folder, if it can be."""
-    with suppress(OSError), opened(path.parent) as folder:
+    with suppress(OSError), open_folder(path.parent) as folder:
         os.unlink(path.name, dir_fd=folder)
 
 
@@ -183,7 +183,7 @@ class RunFolder:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        with suppress(OSError), opened(self.path):
+        with suppress(OSError), open_folder(self.path):
             shutil.rmtree(self.path, ignore_errors=True)
         self._unlock()
 
@@ -216,7 +216,7 @@ class RunFolder:
                 created.append(self.path.name)
             self._lock()
             created.append(LOCK)
-        found = set(names(self.path))
+        found = set(file_names(self.path))
         for name in filter(self._is_ended, self._copies.keys() - found):
             replace(self.path / name, self._copies[name])
             created.append(name)
@@ -235,7 +235,7 @@ class RunFolder:
     def _is_locked(self) -> bool:
         """Whether the folder and the lock in it are those that are locked."""
         try:
-            with opened(self.path) as folder:
+            with open_folder(self.path) as folder:
                 found = [os.fstat(folder), os.stat(LOCK, dir_fd=folder, follow_symlinks=False)]
         except FileNotFoundError:
             return False

@@ -14,9 +14,9 @@ from service.settings import PREFIX, SERVICE_PORT, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-OF_OTHER_COMMANDS: Final = frozenset({"CACHE"})
+VARIABLES_OF_OTHER_COMMANDS: Final = frozenset({"CACHE"})
 """Variables that only other commands read: `runner-policy verify` has ``CACHE``."""
-RENAMED: Final[Mapping[str, str]] = {
+NEW_NAMES: Final[Mapping[str, str]] = {
     "ADMISSION_FAIL": "ADMISSION_FAILURE_POLICY",
     "ADMISSION_OPEN": "ADMISSION_ALLOW_ANONYMOUS",
     "ADMISSION_TIME": "ADMISSION_TIMEOUT",
@@ -57,11 +57,11 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     settings = {name.upper() for name in Settings.model_fields}
     for variable, value in sorted(environment.items()):
         name = variable.upper().removeprefix(PREFIX)
-        if not variable.upper().startswith(PREFIX) or not value or name in settings | OF_OTHER_COMMANDS:
+        if not variable.upper().startswith(PREFIX) or not value or name in settings | VARIABLES_OF_OTHER_COMMANDS:
             continue
         if SERVICE_LINK.fullmatch(name) or SERVICE_PORT.fullmatch(f"{name}={value}"):
             continue
-        suggestion = RENAMED.get(name) or closest(name, settings)
+        suggestion = NEW_NAMES.get(name) or closest(name, settings)
         advice = (
             "`runner-policy serve --help` lists the variables"
             if suggestion is None

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from policy.rules.releases import Releases
     from service.admission.review import Review
 
-WITH_ENV: Final = frozenset(
+KINDS_WITH_ENV: Final = frozenset(
     {
         *(("", kind) for kind in ("Pod", "PodTemplate", "ReplicationController")),
         *(("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")),
@@ -48,7 +48,7 @@ WITH_ENV: Final = frozenset(
     }
 )
 """The kinds whose engines are Kubernetes containers with their own ``env``, into which nothing is merged."""
-IMMUTABLE_ENV: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
+KINDS_WITH_IMMUTABLE_ENV: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
 """The kinds whose variables are immutable after creation; the API server would refuse a patched update."""
 EPHEMERAL: Final = "ephemeralcontainers"
 """The subresource of a pod that adds containers to it while it runs."""
@@ -95,7 +95,9 @@ def engines_to_decide(
         or (is_update and _is_being_deleted(review))
     ):
         return []
-    if mutating and (options.set_env == "off" or kind not in WITH_ENV or (is_update and kind in IMMUTABLE_ENV)):
+    if mutating and (
+        options.set_env == "off" or kind not in KINDS_WITH_ENV or (is_update and kind in KINDS_WITH_IMMUTABLE_ENV)
+    ):
         return []
     engines = _engines(review, review.object, releases)
     if is_update and review.old_object is not None:

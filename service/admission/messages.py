@@ -29,7 +29,7 @@ MAX_PATH: Final = 96
 MAX_ERROR: Final = 512
 MAX_MESSAGE: Final = 8192
 MAX_NOTE: Final = 1024
-WARNED: Final = frozenset({Symptom.NO_START, Symptom.CRASH, Symptom.WRONG_OUTPUT})
+WARNED_SYMPTOMS: Final = frozenset({Symptom.NO_START, Symptom.CRASH, Symptom.WRONG_OUTPUT})
 """The symptoms of known problems that are worth a warning to everybody who applies an object."""
 
 
@@ -70,7 +70,7 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
     for warning in decision.warnings:
         yield 4, _line(path, warning)
-    known_problems = [problem for problem in decision.known_problems if problem.symptom in WARNED]
+    known_problems = [problem for problem in decision.known_problems if problem.symptom in WARNED_SYMPTOMS]
     if known_problems:
         worst, more = known_problems[0], _more(known_problems)
         known = f"known problem of vLLM {decision.release.decided_as} ({worst.symptom}, {worst.certainty}){more}"

@@ -138,7 +138,7 @@ class DecisionEndpoint(Endpoint):
             context = RequestContext(self.path, caller, began)
             answer = None
             if not wanted.wants_text and wanted.content_type not in YAML_TYPES:
-                answer = answers.cached(body, context) or await self.batcher.decision(answers, body, context)
+                answer = answers.cached_answer(body, context) or await self.batcher.decision(answers, body, context)
             if answer is None:
                 status = await self.send_job_result(JobKind.DECISION, answers, body, wanted, context, receive, send)
                 if status == OK:

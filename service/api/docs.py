@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STATIC: Final = "/docs/static"
 DOCUMENT: Final = "/openapi.json"
-UNFRAMED: Final = {"content-security-policy": "frame-ancestors 'none'", "x-frame-options": "DENY"}
+FRAME_HEADERS: Final = {"content-security-policy": "frame-ancestors 'none'", "x-frame-options": "DENY"}
 """Headers that forbid frames: another site could trick a user into sending requests from a frame."""
 
 
@@ -52,7 +52,7 @@ def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None
         swagger_css_url=f"{STATIC}/swagger-ui.css",
         swagger_favicon_url=f"{STATIC}/favicon.png",
     )
-    page.headers.update(UNFRAMED)
+    page.headers.update(FRAME_HEADERS)
 
     @app.get(DOCUMENT, include_in_schema=False)
     async def document() -> Response:

@@ -31,7 +31,7 @@ OVERHEAD: Final = 1 << 20
 """Bytes of a candidate process's output besides the answer, whose size may double when JSON escapes it."""
 READ_SIZE: Final = 1 << 20
 """Bytes read from the process at once."""
-WAITED: Final = 4
+WAIT_FACTOR: Final = 4
 """How long to wait for a result, as a multiple of the processor time for candidate rules: a machine may be busy."""
 MAX_WAITING: Final = 16
 """Dry runs with candidate rules that one caller may have waiting."""
@@ -104,9 +104,9 @@ async def _run(job: bytes, seconds: float, max_answer: int, answer: BinaryIO | N
     )
     limit = OVERHEAD + 2 * (max_answer if answer is None else INLINE)
     try:
-        output = await asyncio.wait_for(_communicate(process, job, limit), WAITED * seconds)
+        output = await asyncio.wait_for(_communicate(process, job, limit), WAIT_FACTOR * seconds)
     except TimeoutError as error:
-        raise Refused("candidate-aborted", candidate.wait_message(WAITED * seconds)) from error
+        raise Refused("candidate-aborted", candidate.wait_message(WAIT_FACTOR * seconds)) from error
     finally:
         if process.returncode is None:
             process.kill()

@@ -103,7 +103,7 @@ async def send_result(send: Send, result: JobResult, output: BinaryIO | None) ->
     return result.status
 
 
-def stopping() -> Refused:
+def shutdown_error() -> Refused:
     """The error of a request that is still in progress at the end of the shutdown's time for requests."""
     return Refused("stopping", "the request was not finished when the service stopped; send it again")
 
@@ -164,7 +164,7 @@ class Endpoint:
                 connection.abort()  # the server may not have noticed yet, and would log a response that is missing
             return CLIENT_CLOSED_REQUEST
         if not self.service.body_timeouts.timed_out(task):
-            return await end_response(scope, send, stopping())
+            return await end_response(scope, send, shutdown_error())
         seconds = self.settings.body_timeout
         return await end_response(
             scope, send, Refused("request-timeout", f"the body took more than {seconds:g} s to arrive; send it faster")

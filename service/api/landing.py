@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 from starlette.routing import Route
 
-from service.api.docs import UNFRAMED
+from service.api.docs import FRAME_HEADERS
 from service.api.page import LANDING, is_page
-from service.documents.accept import JSON, TEXT, accept_of, headers_of, preferred
+from service.documents.accept import JSON, TEXT, accept_of, headers_of, preferred_type
 from service.state.answers import today
 from service.state.landing import landing_forms
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from service.api.page import Page
 
-HEADERS: Final = {**UNFRAMED, "vary": "accept"}
+HEADERS: Final = {**FRAME_HEADERS, "vary": "accept"}
 
 
 class Landing:
@@ -41,7 +41,7 @@ class Landing:
         now = policy, today()
         if now != self._made:
             self._forms, self._made = landing_forms(*now, self._version), now
-        media_type = preferred(accept, (JSON, TEXT)) or TEXT
+        media_type = preferred_type(accept, (JSON, TEXT)) or TEXT
         return Response(self._forms[media_type], media_type=media_type.decode(), headers=HEADERS)
 
 

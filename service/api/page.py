@@ -17,7 +17,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.routing import Route
 
-from service.documents.accept import HTML, JSON, TEXT, accept_of, headers_of, preferred
+from service.documents.accept import HTML, JSON, TEXT, accept_of, headers_of, preferred_type
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Scope
 
-BUILT: Final = files("service").joinpath("page", "built")
+BUILT_FILES: Final = files("service").joinpath("page", "built")
 LANDING: Final = "/"
 VIEWS: Final = ("/rules", "/edit", "/fleet")
 """The paths of the page's views, beside ``/``."""
@@ -42,9 +42,9 @@ HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
 }
-REVALIDATED: Final = "no-cache"
+PAGE_CACHING: Final = "no-cache"
 """For the page itself, whose files change with the service."""
-IMMUTABLE: Final = "public, max-age=31536000, immutable"
+ASSET_CACHING: Final = "public, max-age=31536000, immutable"
 """For files whose names change with their contents."""
 
 
@@ -69,16 +69,16 @@ class Page:
     """The files of the page."""
 
     def __init__(self) -> None:
-        self.index = _page_file("index.html", REVALIDATED)
-        names = [file.name for file in BUILT.joinpath("assets").iterdir()]
-        self.assets = {name: _page_file(f"assets/{name}", IMMUTABLE) for name in names}
+        self.index = _page_file("index.html", PAGE_CACHING)
+        names = [file.name for file in BUILT_FILES.joinpath("assets").iterdir()]
+        self.assets = {name: _page_file(f"assets/{name}", ASSET_CACHING) for name in names}
 
 
 def is_page(scope: Scope) -> bool:
     """Whether a read request is for the page or one of its files, which need no token."""
     path: str = scope["path"]
     if path == LANDING:
-        return preferred(accept_of(scope), (HTML, JSON, TEXT)) == HTML
+        return preferred_type(accept_of(scope), (HTML, JSON, TEXT)) == HTML
     return path in VIEWS or path.startswith(ASSETS)
 
 
@@ -101,7 +101,7 @@ def add_page(app: FastAPI, page: Page) -> None:
 @cache
 def _page_file(name: str, caching: str) -> PageFile:
     """A file, compressed once in a process."""
-    body = BUILT.joinpath(name).read_bytes()
+    body = BUILT_FILES.joinpath(name).read_bytes()
     headers = {
         **HEADERS,
         "content-type": f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8",

@@ -19,13 +19,21 @@ from policy.messages import quoted
 
 COMMANDS: Final = ("impact", "pins", "lint", "decide")
 """The commands that take a fleet; other commands get all options themselves."""
-ASKING: Final = {"-A": 0, "--all-namespaces": 0, "-n": 1, "--namespace": 1, "-l": 1, "--selector": 1, "--kinds": 1}
+OBJECT_OPTIONS: Final = {
+    "-A": 0,
+    "--all-namespaces": 0,
+    "-n": 1,
+    "--namespace": 1,
+    "-l": 1,
+    "--selector": 1,
+    "--kinds": 1,
+}
 """The options that ask for objects, each with its number of values."""
-BESIDE: Final = {"--context": 1, "--kubeconfig": 1, "--cluster": 1, "--user": 1, "--as": 1}
+CLUSTER_OPTIONS: Final = {"--context": 1, "--kubeconfig": 1, "--cluster": 1, "--user": 1, "--as": 1}
 """Further options of kubectl, which say which cluster it is."""
 KINDS: Final = "--kinds"
 KUBECTL: Final = "kubectl"
-NOT_LISTED: Final = frozenset({("", "PodTemplate")})
+UNLISTED_KINDS: Final = frozenset({("", "PodTemplate")})
 
 
 def main() -> None:
@@ -55,7 +63,7 @@ def split(words: list[str]) -> tuple[list[str], list[str], bool]:
     rest: list[str] = []
     asks = False
     at = 0
-    known = ASKING | BESIDE
+    known = OBJECT_OPTIONS | CLUSTER_OPTIONS
     while at < len(words):
         word = words[at]
         name, equals, _ = word.partition("=")
@@ -67,7 +75,7 @@ def split(words: list[str]) -> tuple[list[str], list[str], bool]:
             continue
         number = 0 if equals else known[name]
         taken += words[at : at + 1 + number]
-        asks = asks or name in ASKING
+        asks = asks or name in OBJECT_OPTIONS
         at += 1 + number
     return taken, rest, asks
 
@@ -88,7 +96,7 @@ def objects(options: list[str]) -> tuple[list[dict[str, Any]], bool]:
         items = json.loads(text)["items"]
     except (ValueError, KeyError, TypeError):
         _fail("kubectl printed no list of objects")
-    return own(items), has_failed or failed
+    return without_controlled(items), has_failed or failed
 
 
 def listed_kinds(table: str) -> list[str]:
@@ -100,12 +108,12 @@ def listed_kinds(table: str) -> list[str]:
             continue
         name, version, kind = words[0], words[-3], words[-1]
         group = version.partition("/")[0] if "/" in version else ""
-        if (group, kind) in ADAPTERS and (group, kind) not in NOT_LISTED:
+        if (group, kind) in ADAPTERS and (group, kind) not in UNLISTED_KINDS:
             found.append(f"{name}.{group}" if group else name)
     return found
 
 
-def own(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_controlled(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The objects that no other object of a read kind controls, as such an object stands for them."""
     return [item for item in items if not _is_controlled(item)]
 
@@ -145,8 +153,8 @@ def _place(options: list[str]) -> list[str]:
     words = iter(options)
     for word in words:
         name, equals, _ = word.partition("=")
-        value = [] if equals or not (ASKING | BESIDE)[name] else [next(words, "")]
-        found += [word, *value] if name in BESIDE else []
+        value = [] if equals or not (OBJECT_OPTIONS | CLUSTER_OPTIONS)[name] else [next(words, "")]
+        found += [word, *value] if name in CLUSTER_OPTIONS else []
     return found
 
 

@@ -124,7 +124,7 @@ def tail(
         try:
             while follow:
                 time.sleep(POLL)
-                for record in following.fresh():
+                for record in following.new_records():
                     _show(record, as_json=as_json)
         except KeyboardInterrupt:
             raise typer.Exit from None

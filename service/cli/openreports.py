@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 app = command_app()
 REPORTS: Final = f"/apis/{API_VERSION}"
-RUNS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+RUNNING_SELECTOR: Final = "status.phase!=Succeeded,status.phase!=Failed"
 MAX_KEPT: Final = 10_000
 """The maximum number of different deployments whose results are cached."""
 NOT_FOUND: Final = 404
@@ -146,7 +146,7 @@ def _pods(api: ClusterApi, namespaces: Sequence[str]) -> Iterator[dict[str, Any]
     from service.kubernetes import segment  # noqa: PLC0415  # other commands need no HTTP
 
     for path in [f"/api/v1/namespaces/{segment(each)}/pods" for each in namespaces] or ["/api/v1/pods"]:
-        yield from api.items(path, fieldSelector=RUNS)
+        yield from api.items(path, fieldSelector=RUNNING_SELECTOR)
 
 
 def _path(namespace: str, name: str = "") -> str:

@@ -14,7 +14,7 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain"
 HEADERS: Final = "runner_policy.headers"
 """The key of an ASGI scope whose value is ``headers_of`` that scope, so that its headers are read only once."""
-COMMON: Final = frozenset({b"", b"*/*", b"application/json"})
+JSON_VALUES: Final = frozenset({b"", b"*/*", b"application/json"})
 """Values of ``Accept`` that mean JSON, and need no parsing."""
 
 
@@ -42,7 +42,7 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
     return headers
 
 
-def preferred(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
+def preferred_type(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
     """The offered media type with the highest weight, of several the first; ``None`` if the client names none of them.
 
     Ranges such as ``*/*`` name none: a client that wants another form than the default has to name it.
@@ -61,7 +61,7 @@ def preferred(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
 
 def prefers_text(accept: bytes) -> bool:
     """Whether ``text/plain`` is preferred to JSON, which is the default."""
-    return accept not in COMMON and preferred(accept, (JSON, TEXT)) == TEXT
+    return accept not in JSON_VALUES and preferred_type(accept, (JSON, TEXT)) == TEXT
 
 
 def wants_text(scope: Scope) -> bool:

@@ -15,7 +15,7 @@ from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import MAX_BYTES, read_documents
 from policy.request.documents import join_documents, read_json_manifest
-from service.documents.accept import COMMON, prefers_text
+from service.documents.accept import JSON_VALUES, prefers_text
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
         )
     content_type = headers.get(b"content-type", b"")
     accept = headers.get(b"accept", b"")
-    if content_type == b"application/json" and accept in COMMON:
+    if content_type == b"application/json" and accept in JSON_VALUES:
         return JSON_HEADERS
     media_type = content_type.partition(b";")[0].strip().lower()
     return Headers(media_type, prefers_text(accept), content_type)

@@ -18,7 +18,7 @@ FIELDS: Final = ("request", "rules", "remove", "changes", "cases")
 ALL: Final = "all"
 
 
-class Candidate(Struct, frozen=True):
+class DryRunRequest(Struct, frozen=True):
     """A dry run: the request's document, rule texts, ids of rules to remove, and texts of cases to run.
 
     ``for_all`` is whether to compare all possible deployments.
@@ -36,7 +36,7 @@ class Candidate(Struct, frozen=True):
         return bool(self.rules or self.remove or self.cases)
 
 
-def read_candidate(document: dict[str, Any]) -> Candidate:
+def read_dry_run(document: dict[str, Any]) -> DryRunRequest:
     """Read a document that has any of the ``FIELDS``.
 
     Raises:
@@ -58,7 +58,7 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
         faults.append(RequestFault("/request", f"expected a request, got {quoted(document.get('request'))}"))
     if faults:
         raise RequestInvalid(faults)
-    return Candidate(document["request"], rules, remove, for_all, cases)
+    return DryRunRequest(document["request"], rules, remove, for_all, cases)
 
 
 def read_changes(value: object, faults: list[RequestFault]) -> bool:

@@ -16,7 +16,7 @@ from policy.checks.candidate import MAX_RULES
 from policy.errors import RequestFault, RequestInvalid
 from policy.messages import listed, nearest, quoted
 from service.documents.body import decode
-from service.documents.dry_run_request import Candidate, read_changes
+from service.documents.dry_run_request import DryRunRequest, read_changes
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MAX_TYPE: Final = 256
 YAML_ENDINGS: Final = (".yaml", ".yml")
 
 
-async def read_form(scope: Scope, body: bytes) -> Candidate:
+async def read_form(scope: Scope, body: bytes) -> DryRunRequest:
     """Read a dry run from a form.
 
     Raises:
@@ -80,7 +80,7 @@ async def read_form(scope: Scope, body: bytes) -> Candidate:
     if faults:
         raise RequestInvalid(faults)
     name, deployment = texts["deployment"][0]
-    return Candidate(
+    return DryRunRequest(
         decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all, cases
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from service.admission.engines import AdmissionOptions  # noqa: TC001  # msgspec reads the annotations
-from service.telemetry.metrics import DecisionCount  # noqa: TC001  # msgspec reads the annotations
+from service.telemetry.metrics import DecisionLabels  # noqa: TC001  # msgspec reads the annotations
 
 JSON: Final = b"application/json"
 """The content type of a result that is not text."""
@@ -84,7 +84,7 @@ class JobResult(Struct):
     spooled: int | None = None
     spooled_lines: list[int] = []
     lines: list[bytes] = []
-    counts: list[tuple[DecisionCount, int]] = []
+    counts: list[tuple[DecisionLabels, int]] = []
     checks: list[tuple[tuple[str, str, str], int]] = []
     ids: list[str] = []
     decisions: int = 0

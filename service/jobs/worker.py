@@ -43,14 +43,14 @@ from service import run_folder
 from service.admission.handler import answer_review
 from service.admission.review import read_review
 from service.documents.body import decode
-from service.documents.dry_run_request import FIELDS, Candidate, read_candidate
+from service.documents.dry_run_request import FIELDS, DryRunRequest, read_dry_run
 from service.documents.form import read_form
 from service.jobs.messages import JSON, OK, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
 from service.problems import TEXT, Refused, problem_of, response_of
 from service.request_context import MAX_LOGGED_IDS, RequestContext
-from service.telemetry.metrics import DecisionCount
+from service.telemetry.metrics import DecisionLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +73,7 @@ class JobRecords:
         self._context = RequestContext(job.path, job.caller, job.began)
         self._is_logged = job.settings.is_logged
         self.lines: list[bytes] = []
-        self.counts: Counter[DecisionCount] = Counter()
+        self.counts: Counter[DecisionLabels] = Counter()
         self.ids: list[str] = []
         self.checks: Counter[tuple[str, str, str]] = Counter()
 
@@ -84,7 +84,7 @@ class JobRecords:
         rules = policy.ruleset(release).rules
         positions = {*ruling.standing, *final.refusals, *ruling.advice, *ruling.problems}
         ids = tuple(rules[position].rule.id for position in sorted(positions))
-        self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
+        self.counts[DecisionLabels(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
         if answer.decision is not None and len(self.ids) < MAX_LOGGED_IDS:
             self.ids.append(answer.decision.decision_id)
         if self._is_logged:
@@ -349,14 +349,14 @@ class JobWorker:
         return decision
 
 
-def _read_dry_run(job: Job) -> tuple[Candidate, str]:
+def _read_dry_run(job: Job) -> tuple[DryRunRequest, str]:
     """The content of a dry run, and the JSON pointer of its request in the body."""
     if job.content_type.partition(b";")[0].strip().lower() == FORM:
         return asyncio.run(read_form({"type": "http", "headers": [(b"content-type", job.content_type)]}, job.body)), ""
     document = decode(job.body, job.content_type)
     if type(document) is dict and not document.keys().isdisjoint(FIELDS):
-        return read_candidate(document), "/request"
-    return Candidate(document), ""
+        return read_dry_run(document), "/request"
+    return DryRunRequest(document), ""
 
 
 def _answers(job: Job, budget: WorkBudget, answer: Callable[[Any, str], object]) -> JobResult:

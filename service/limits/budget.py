@@ -9,9 +9,9 @@ from typing import Final
 
 from service.problems import Refused
 
-EXPLAINED: Final = 64
+EXPLAINED_COST: Final = 64
 """How many decisions an explained one counts as: it decides again for each assumption and remedy (6 to 250 times)."""
-VALUES: Final = 200
+VALUES_PER_DECISION: Final = 200
 """How many values of a checked request count as a decision for each engine: a value takes about a microsecond."""
 
 
@@ -23,7 +23,7 @@ class WorkBudget:
         self._decisions, self._size = decisions, size
         self._left = size
         self.spent = 0
-        """Decisions made; an explained one counts as ``EXPLAINED``."""
+        """Decisions made; an explained one counts as ``EXPLAINED_COST``."""
 
     def decide(self, *, explained: bool) -> None:
         """Count a decision before it is made.
@@ -31,7 +31,7 @@ class WorkBudget:
         Raises:
             Refused: the request has reached its limit.
         """
-        self._spend(EXPLAINED if explained else 1, f"an explained one counts as {EXPLAINED}")
+        self._spend(EXPLAINED_COST if explained else 1, f"an explained one counts as {EXPLAINED_COST}")
 
     def check(self, values: int) -> None:
         """Count the check of a request with this many values for one engine, before it is made.
@@ -39,7 +39,10 @@ class WorkBudget:
         Raises:
             Refused: the request has reached its limit.
         """
-        self._spend(1 + values // VALUES, f"{VALUES} values of a checked `request` count as one for each engine")
+        self._spend(
+            1 + values // VALUES_PER_DECISION,
+            f"{VALUES_PER_DECISION} values of a checked `request` count as one for each engine",
+        )
 
     def compare(self, releases: int, remedied: int) -> None:
         """Count the decisions of ``releases`` releases on a deployment, before they are made.
@@ -49,8 +52,10 @@ class WorkBudget:
         Raises:
             Refused: the request has reached its limit.
         """
-        how = f", and as {EXPLAINED * remedied} more with `explain`" if remedied else ""
-        self._spend(releases + EXPLAINED * remedied, f"each deployment or engine counts once for each release{how}")
+        how = f", and as {EXPLAINED_COST * remedied} more with `explain`" if remedied else ""
+        self._spend(
+            releases + EXPLAINED_COST * remedied, f"each deployment or engine counts once for each release{how}"
+        )
 
     def _spend(self, cost: int, how: str) -> None:
         if self.spent + cost > self._decisions:

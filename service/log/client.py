@@ -38,7 +38,7 @@ RESTART_DELAY: Final = 1.0
 MAX_UNCONFIRMED: Final = 64 << 20
 """Bytes of batches that may be unconfirmed."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
-CUMULATIVE: Final = ("written", "spilled", "replayed", "lost", "deleted", "lost_files", "lost_file_records")
+CUMULATIVE_COUNTS: Final = ("written", "spilled", "replayed", "lost", "deleted", "lost_files", "lost_file_records")
 TOO_MANY: Final = "too many decisions wait to be recorded"
 
 log = logging.getLogger("runner_policy")
@@ -84,7 +84,7 @@ class LogClient(asyncio.Protocol):
     def counts(self) -> Counts:
         """The counts of all log processes so far."""
         before, counts = self._before, self._counts
-        added = {name: getattr(before, name) + getattr(counts, name) for name in CUMULATIVE}
+        added = {name: getattr(before, name) + getattr(counts, name) for name in CUMULATIVE_COUNTS}
         return msgspec.structs.replace(counts, last_lost_file=counts.last_lost_file or before.last_lost_file, **added)
 
     @property
@@ -106,7 +106,7 @@ class LogClient(asyncio.Protocol):
         if self._flushing is None:
             self._flushing = self._loop.call_later(LINGER, self._flush)
 
-    def recorded(self, entry: LogEntry | bytes) -> asyncio.Future[None]:
+    def record(self, entry: LogEntry | bytes) -> asyncio.Future[None]:
         """Queue a decision; the future is done when it is in the store or on the local disk, or raises."""
         future: asyncio.Future[None] = self._loop.create_future()
         if self.waiting >= self._max_waiting:

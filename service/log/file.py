@@ -76,12 +76,12 @@ class DatabaseFile:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return identity_of(self._names[0])
 
-    def opened(self) -> None:
+    def mark_opened(self) -> None:
         """Remember the files at the path as the ones that the connection has open."""
         self._opened = [identity_of(name) for name in self._names]
         self._damage = None
 
-    def closed(self) -> None:
+    def mark_closed(self) -> None:
         """Remember only the database: closing the last connection deletes the other two files."""
         self._opened = self._opened[:1]
 

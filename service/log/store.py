@@ -49,7 +49,7 @@ UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's error code for a missing table."""
 ALTERED_STATES: Final = frozenset({"42703", "42804", "42883"})
 """PostgreSQL's error codes for a missing column, and for a type to which a value cannot be compared."""
-ALTERED: Final = (
+ALTERED_TABLE: Final = (
     "the table `decisions` was changed by hand; restore it, or rename it, and the service makes a new one: {error}"
 )
 """The message for a table whose columns are not those that were created."""
@@ -249,7 +249,7 @@ class Store:
         except (SQLAlchemyError, OSError) as error:
             message = error_text(error)
             if _is_altered(error):
-                raise StoreFailed(ALTERED.format(error=message)) from error
+                raise StoreFailed(ALTERED_TABLE.format(error=message)) from error
             is_created = is_there and not self._is_not_created(error)
             raise (StoreFailed if is_created else StoreNotCreated)(message) from error
         except ValueError as error:  # of a column's type, such as a text that is not a UUID

@@ -44,7 +44,7 @@ class LogTail:
             self._seen = {found for found in self._ids() if found <= newest[0]}
         self.newest = self._records(newest[:number][::-1])
 
-    def fresh(self) -> Iterator[Record]:
+    def new_records(self) -> Iterator[Record]:
         """The records since the last call, the newest last.
 
         Raises:

@@ -119,7 +119,7 @@ class Writer:
         """Close the connection."""
         self._disconnect()
         if self._files is not None:
-            self._files.closed()
+            self._files.mark_closed()
 
     def _disconnect(self) -> None:
         with self._lock:
@@ -208,10 +208,10 @@ class Writer:
         except DBAPIError as error:
             # A file that is not a database is only set aside if it was one before: the setting may name any file.
             if is_damage(error.orig, also_foreign=before == known):
-                files.opened()
+                files.mark_opened()
                 files.report_damage(files.identity, f"{files.path} is damaged ({error_text(error)})")
             raise
-        files.opened()
+        files.mark_opened()
         if files.identity != before:
             raise StoreFailed(f"{files.path} was replaced while it was opened")
         return is_new

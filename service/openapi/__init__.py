@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from service.openapi.catalogue import read_paths
+from service.openapi.catalogue import paths_of_read_endpoints
 from service.openapi.decisions import decision_paths
 from service.openapi.responses import SCHEMES
 from service.openapi.schemas import components
@@ -25,5 +25,5 @@ def document(base: dict[str, Any], service: ServiceState) -> dict[str, Any]:
     base["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
     base["info"] |= INFO
     base["tags"] = TAGS
-    base["paths"] = {**decision_paths(service), **read_paths(base["paths"], service)}
+    base["paths"] = {**decision_paths(service), **paths_of_read_endpoints(base["paths"], service)}
     return base

@@ -42,7 +42,7 @@ NAMES: Final = {
     "ProblemSummary": "KnownProblemSummary",
 }
 """Types whose name is too general, or means something else in a generated client."""
-CLOSED: Final = {
+CLOSED_FIELDS: Final = {
     "runner": "Runner",
     "outcome": "Outcome",
     "layer": "Layer",
@@ -50,7 +50,7 @@ CLOSED: Final = {
     "verdict": "Verdict",
 }
 """Fields of any answer with a closed set of values."""
-EXACT: Final[dict[str, dict[str, Schema]]] = {
+EXACT_SCHEMAS: Final[dict[str, dict[str, Schema]]] = {
     "Decision": {"decision_id": {**TEXT, "format": "uuid"}},
     "Problem": {"type": ref("ProblemType")},
     "Assumption": {"why": ref("AssumptionReason")},
@@ -68,7 +68,7 @@ EXACT: Final[dict[str, dict[str, Schema]]] = {
     **EXACT_IMPACT,
 }
 """Schemas of fields that are narrower than their types."""
-SPARSE: Final = frozenset({"Record", "DocumentPlace"})
+SPARSE_TYPES: Final = frozenset({"Record", "DocumentPlace"})
 """Types that leave out a field that has its default; other answers have all fields."""
 
 
@@ -127,7 +127,7 @@ def _typed_schemas() -> dict[str, Schema]:
         known = NAMES.get(name, name)
         fields = {field: _field(known, field, child) for field, child in schema["properties"].items()}
         required = set(schema.get("required", ()))
-        if name not in SPARSE:
+        if name not in SPARSE_TYPES:
             required |= {field for field, child in schema["properties"].items() if "default" in child}
         found[known] = {
             "type": "object",
@@ -141,9 +141,9 @@ def _typed_schemas() -> dict[str, Schema]:
 
 def _field(name: str, field: str, schema: Schema) -> Schema:
     """The schema of a field, with its description."""
-    exact = EXACT.get(name, {}).get(field)
-    if exact is None and field in CLOSED:
-        exact = nullable(ref(CLOSED[field])) if "anyOf" in schema else ref(CLOSED[field])
+    exact = EXACT_SCHEMAS.get(name, {}).get(field)
+    if exact is None and field in CLOSED_FIELDS:
+        exact = nullable(ref(CLOSED_FIELDS[field])) if "anyOf" in schema else ref(CLOSED_FIELDS[field])
     found = {key: value for key, value in schema.items() if key != "default"} if exact is None else exact
     return {**found, "description": FIELDS[name][field]}
 

@@ -51,7 +51,7 @@ LANDING: Final = {
 }
 
 
-def read_paths(described: dict[str, Any], service: ServiceState) -> dict[str, Any]:
+def paths_of_read_endpoints(described: dict[str, Any], service: ServiceState) -> dict[str, Any]:
     """The endpoints that FastAPI describes, completed, and the landing page, by path."""
     operations = _operations(service)
     described = {**described, "/": {"get": LANDING}}

@@ -14,7 +14,7 @@ from service.log.messages import Counts
 from service.openapi.descriptions import LOG_COUNTS, REVISION, RULE_FIELDS
 from service.openapi.shapes import COUNT, TEXT, TIMESTAMP, Schema, list_of, nullable, object_of, ref
 
-DROPPED: Final = frozenset({"$defs", "allOf", "pattern", "minLength", "minItems"})
+DROPPED_KEYWORDS: Final = frozenset({"$defs", "allOf", "pattern", "minLength", "minItems"})
 """Keywords of the schemas of files that are left out."""
 
 
@@ -274,7 +274,7 @@ def _for_clients(schema: Any) -> Any:
             return {"anyOf": [ref("ConditionTree"), always], "description": "when the rule applies"}
         case "#/$defs/condition":
             return {**schema, **ref("ConditionTree")}
-    return {key: _for_clients(value) for key, value in schema.items() if key not in DROPPED}
+    return {key: _for_clients(value) for key, value in schema.items() if key not in DROPPED_KEYWORDS}
 
 
 def _file(description: str, schema: Schema, **more: Schema) -> Schema:

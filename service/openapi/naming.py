@@ -22,10 +22,10 @@ KEYWORDS: Final[dict[str, tuple[str, ...]]] = {
     "number": ("minimum", "maximum", "exclusiveMinimum"),
 }
 """The keywords that restrict values of one type only."""
-NAMED_WITH: Final = frozenset({"minItems", "maxItems", "exclusiveMinimum"})
+CLASS_KEYWORDS: Final = frozenset({"minItems", "maxItems", "exclusiveMinimum"})
 """The keywords with which generated clients make a class of an alternative, so that it needs a name."""
 ANNOTATIONS: Final = ("description", "examples", "title")
-INSIDE: Final[dict[str, str]] = {"items": "Item", "additionalProperties": "Value"}
+CHILD_KEYWORDS: Final[dict[str, str]] = {"items": "Item", "additionalProperties": "Value"}
 """Keywords whose value is a schema, and the suffix that each adds to its name."""
 
 
@@ -44,7 +44,7 @@ def _children(schema: Schema, name: str, found: dict[str, Schema]) -> Schema:
         result["properties"] = {
             field: _value(child, name + _pascal(field), found) for field, child in schema["properties"].items()
         }
-    for keyword, suffix in INSIDE.items():
+    for keyword, suffix in CHILD_KEYWORDS.items():
         if isinstance(schema.get(keyword), dict):
             result[keyword] = _value(schema[keyword], name + suffix, found)
     for keyword in ("anyOf", "oneOf"):
@@ -62,7 +62,7 @@ def _value(schema: Schema, name: str, found: dict[str, Schema], *, is_alternativ
         notes: Schema = {key: schema[key] for key in ANNOTATIONS if key in schema}
         return {**notes, "anyOf": [_value(each, name, found, is_alternative=True) for each in alternatives]}
     (schema,) = alternatives
-    is_class = schema.get("type") == "object" or not NAMED_WITH.isdisjoint(schema)
+    is_class = schema.get("type") == "object" or not CLASS_KEYWORDS.isdisjoint(schema)
     if "enum" in schema or "properties" in schema or (is_alternative and is_class):
         part = _children(schema, name, found)
         # INVARIANT: two schemas with the same path are the same
@@ -86,7 +86,7 @@ def _alternatives(schema: Schema) -> list[Schema]:
     common = {key: value for key, value in schema.items() if key not in own and key not in ANNOTATIONS}
     parts = []
     for kind in kinds:
-        is_named = kind in {"object", "array"} or (kind == "number" and not NAMED_WITH.isdisjoint(schema))
+        is_named = kind in {"object", "array"} or (kind == "number" and not CLASS_KEYWORDS.isdisjoint(schema))
         keywords = (*KEYWORDS.get(kind, ()), *(ANNOTATIONS if is_named else ()))
         parts += _alternatives({**common, "type": kind} | {key: schema[key] for key in keywords if key in schema})
     return parts

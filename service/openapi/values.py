@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from service.openapi.shapes import Schema
 
-LOGGED: Final = ("v1/decisions", "v1/decisions/batch", "v1/dry-run", "v1/admission", "v1/admission/mutate")
+LOGGED_PATHS: Final = ("v1/decisions", "v1/decisions/batch", "v1/dry-run", "v1/admission", "v1/admission/mutate")
 
 
 def values() -> dict[str, Schema]:
@@ -41,7 +41,7 @@ def values() -> dict[str, Schema]:
         "BeyondVerified": _set("How to decide a release that is not known", (NEAREST,)),
         "CandidateChanges": _set("Which deployments a dry run compares, if not only the request's", (ALL,)),
         "SchemaName": _set("A kind of file in a rules folder", SCHEMAS),
-        "LoggedPath": _set("The endpoint that a decision was requested from", LOGGED),
+        "LoggedPath": _set("The endpoint that a decision was requested from", LOGGED_PATHS),
         "RunnerFilter": _set(f"A runner; `{filters.NULL}` if none was decided", filters.CHOICES["runner"]),
         "OutcomeFilter": _set(
             f"An outcome; `{filters.NULL}` if the configuration cannot be read", filters.CHOICES["outcome"]

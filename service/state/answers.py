@@ -169,7 +169,7 @@ class Answers:
             )
         return _schema(name)
 
-    def cached(self, body: bytes, context: RequestContext) -> bytes | None:
+    def cached_answer(self, body: bytes, context: RequestContext) -> bytes | None:
         """The cached answer to a JSON body, with a new decision id; ``None`` if it is not cached."""
         self._today()
         cached = self._cache.get(body)

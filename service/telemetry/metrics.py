@@ -37,9 +37,9 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """The upper bounds of the histogram's buckets, in seconds."""
 BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
-HOT: Final = "/v1/decisions"
+DECISIONS_PATH: Final = "/v1/decisions"
 OK: Final = 200
-FILE: Final = re.compile(r"metrics-(\d+)-\d+\.json")
+FILE_NAME: Final = re.compile(r"metrics-(\d+)-\d+\.json")
 """Matches the name of a process's file; the group is the process's id."""
 MAX_SNAPSHOT_AGE: Final = 10.0
 """Seconds without a snapshot after which a process counts as dead."""
@@ -132,7 +132,7 @@ class Snapshot(Struct, frozen=True):
     seconds: float
 
 
-class DecisionCount(Struct, frozen=True):
+class DecisionLabels(Struct, frozen=True):
     """The labels of a decision, and the rules in its reasons."""
 
     runner: str
@@ -217,7 +217,7 @@ class Metrics:
         """Count requests that were checked, by runner, verdict and release."""
         self.count("runner_policy_request_checks", *labels, by=number)
 
-    def count_job_decisions(self, decision: DecisionCount, number: int) -> None:
+    def count_job_decisions(self, decision: DecisionLabels, number: int) -> None:
         """Count decisions of a worker process."""
         self.count("runner_policy_decisions", decision.runner, decision.outcome, decision.release, by=number)
         for rule in decision.rules:
@@ -225,7 +225,7 @@ class Metrics:
 
     def count_request(self, path: str, status: int) -> None:
         """Count an answered request, unless it is counted by ``latencies``."""
-        if status != OK or path != HOT:
+        if status != OK or path != DECISIONS_PATH:
             self.answered[path, status] += 1
 
     def clear_rules(self) -> None:
@@ -251,7 +251,7 @@ class Metrics:
         samples += [
             ("runner_policy_requests", (path, str(status)), number) for (path, status), number in self.answered.items()
         ]
-        samples.append(("runner_policy_requests", (HOT, str(OK)), self._hot))
+        samples.append(("runner_policy_requests", (DECISIONS_PATH, str(OK)), self._hot))
         samples.append(("runner_policy_workers", (), 1))
         for source in self.sources:
             samples.extend(source())
@@ -287,9 +287,9 @@ class Metrics:
         """The snapshots of other processes; of dead ones only the counters."""
         names: list[str] = []
         with suppress(OSError):  # a cleaner of temporary files may have deleted the folder
-            names = run_folder.names(self._file.parent) if self._file is not None else []
+            names = run_folder.file_names(self._file.parent) if self._file is not None else []
         for name in names:
-            if self._file is not None and FILE.fullmatch(name) and name != self._file.name:
+            if self._file is not None and FILE_NAME.fullmatch(name) and name != self._file.name:
                 with suppress(OSError, msgspec.DecodeError), run_folder.read(self._file.with_name(name)) as file:
                     found = msgspec.json.decode(file.read(), type=Snapshot)
                     is_recent = time.time() - os.fstat(file.fileno()).st_mtime < MAX_SNAPSHOT_AGE
@@ -298,7 +298,7 @@ class Metrics:
 
 def is_of_ended_process(name: str) -> bool | None:
     """Whether a file has the numbers of a process that has ended; ``None`` if it is not a file of metrics."""
-    found = FILE.fullmatch(name)
+    found = FILE_NAME.fullmatch(name)
     return None if found is None else not _is_alive(int(found[1]))
 
 

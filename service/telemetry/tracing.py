@@ -116,7 +116,7 @@ class Tracing:
         self._extract, self._kind, self._failed = extract, SpanKind.SERVER, Status(StatusCode.ERROR)
         self._tracer = provider.get_tracer(NAME, version(NAME))
 
-    def traced(self, endpoint: ASGIApp, route: str | None = None) -> ASGIApp:
+    def wrap(self, endpoint: ASGIApp, route: str | None = None) -> ASGIApp:
         """Wrap an endpoint in a span for each request; without ``route`` the matched route is used."""
 
         async def with_span(scope: Scope, receive: Receive, send: Send) -> None:

@@ -41,13 +41,13 @@ MAX_TURN: Final = 16_384
 """Bytes of a connection parsed before other connections get their turn; they may hold thousands of chunks."""
 CONNECT: Final = b"CONNECT"
 VERSIONS: Final = frozenset({"1.0", "1.1"})
-HALF_OPEN: Final = 1.0
+HALF_OPEN_TIMEOUT: Final = 1.0
 """Seconds each response to a client that closed its sending half may take to start."""
 GRACE: Final = 1.0
 """Seconds a connection may be idle when the process has reached its limit."""
 SCAN_INTERVAL: Final = 0.1
 """Seconds between two scans for idle connections."""
-LAST_REQUESTS: Final = 1.0
+LAST_REQUESTS_TIME: Final = 1.0
 """Seconds for which a stopping service answers on open connections, each time with `connection: close`."""
 
 # Called for each request; `super()` would cost more than the rest of the method.
@@ -185,7 +185,7 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def shutdown(self) -> None:
-        """Answer further requests with `connection: close`, and close after ``LAST_REQUESTS`` seconds without one.
+        """Answer further requests with `connection: close`, and close after ``LAST_REQUESTS_TIME`` seconds without one.
 
         The header tells a client to reconnect before its next request (RFC 9112, section 9.6). Closing at once would
         lose a request that is being sent, and closing for writing would leave it unanswered. If a response has started
@@ -194,7 +194,9 @@ class Connection(HttpToolsProtocol):
         if not self.is_waiting and not self.cycle.response_started:
             self.cycle.keep_alive = False
         grace = self.config.timeout_graceful_shutdown
-        self.loop.call_later(LAST_REQUESTS if grace is None else min(LAST_REQUESTS, grace / 2), self._close_idle)
+        self.loop.call_later(
+            LAST_REQUESTS_TIME if grace is None else min(LAST_REQUESTS_TIME, grace / 2), self._close_idle
+        )
 
     def _close_idle(self) -> None:
         """Close if no request is in progress; one in progress has the shutdown timeout like all others."""
@@ -263,7 +265,7 @@ class Connection(HttpToolsProtocol):
             self._end_with(self.transport.close)  # the rest of its body will not arrive
         elif self.refuse is None:
             cycle.keep_alive = False
-        self.loop.call_later(HALF_OPEN, self._close_unless_answering, self.answering)
+        self.loop.call_later(HALF_OPEN_TIMEOUT, self._close_unless_answering, self.answering)
         return True
 
     def _close_unless_answering(self, before: RequestResponseCycle | None) -> None:
@@ -276,7 +278,7 @@ class Connection(HttpToolsProtocol):
         if self.answering is before and not self.response_started:
             self.transport.close()
         else:
-            self.loop.call_later(HALF_OPEN, self._close_unless_answering, self.answering)
+            self.loop.call_later(HALF_OPEN_TIMEOUT, self._close_unless_answering, self.answering)
 
     def on_response_complete(self) -> None:
         """Answer the next request if it has arrived, or refuse it; otherwise the connection is idle from now on.

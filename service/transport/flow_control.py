@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import asyncio
 
 
-class HoldsData(Protocol):
+class BufferedConnection(Protocol):
     """A connection that may hold data that was read and is not parsed yet."""
 
     loop: asyncio.AbstractEventLoop
@@ -24,7 +24,7 @@ class HoldsData(Protocol):
 class Flow(FlowControl):
     """The flow control of one connection."""
 
-    def __init__(self, connection: HoldsData) -> None:
+    def __init__(self, connection: BufferedConnection) -> None:
         super().__init__(connection.transport)
         self._connection = connection
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds for the TLS handshake, during which a connection is not counted."""
-OPEN_FOR_EACH: Final = 8
+CONNECTIONS_PER_ACCEPT: Final = 8
 """For each so many open connections, a turn of the event loop accepts one connection more."""
 
 
@@ -37,7 +37,7 @@ class Loop(uvloop.Loop):
         if more.get("ssl") is not None:
             more["ssl_handshake_timeout"] = HANDSHAKE_TIMEOUT
         listener = Listener(self, protocol_factory, more.get("ssl"))
-        listener.serve(await super().create_server(listener.accepted, *arguments, **more))
+        listener.serve(await super().create_server(listener.on_accept, *arguments, **more))
         return listener
 
 
@@ -67,9 +67,9 @@ class Listener:
         self._server = server
         self._listening = [_copy(each) for each in server.sockets]
 
-    def accepted(self) -> asyncio.BaseProtocol:
+    def on_accept(self) -> asyncio.BaseProtocol:
         """Accept further waiting connections; return the protocol of the one that uvloop has accepted."""
-        more = len(Connection.open_connections) // OPEN_FOR_EACH
+        more = len(Connection.open_connections) // CONNECTIONS_PER_ACCEPT
         for each in self._listening if more else ():
             self._accept_waiting(each, more)
         return self._protocol_factory()

@@ -48,7 +48,7 @@ PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "202
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda answers: answers.cached(BODY, CONTEXT) or answers.decision(BODY, CONTEXT),
+        lambda answers: answers.cached_answer(BODY, CONTEXT) or answers.decision(BODY, CONTEXT),
         lambda answers: answers.decision(BODY, CONTEXT),
         lambda answers: answers.line(BODY, CONTEXT),
     ],
@@ -196,7 +196,7 @@ def test_no_decision_of_the_day_before_is_cached(policy: Policy, clock: Callable
     answers.decision(GROUP[1], CONTEXT)
     for _ in range(3):
         answers.decision(BODY, CONTEXT, evaluation)
-    assert answers.cached(BODY, CONTEXT) is None
+    assert answers.cached_answer(BODY, CONTEXT) is None
 
 
 def application(ending: Path, tmp_path: Path, **settings: Any) -> Application:

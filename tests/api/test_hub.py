@@ -252,7 +252,7 @@ def test_an_answer_is_valid_as_long_as_the_fetched_model(hub: HubServer, tmp_pat
 
     async def answer(body: bytes) -> bytes:
         answers = served.answers
-        found = answers.cached(body, asking) or answers.decision(body, asking)
+        found = answers.cached_answer(body, asking) or answers.decision(body, asking)
         if found is not None:
             return found
         job = Job(

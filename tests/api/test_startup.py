@@ -22,7 +22,7 @@ from policy.cli.commands import LazyCommand
 from policy.messages import listed
 from policy.rules.effects import Layer, effects_of
 from service.settings import Settings
-from service.variables import RENAMED, unknown_variables
+from service.variables import NEW_NAMES, unknown_variables
 
 from .conftest import PATIENCE, new_service_process, ready, server_environment
 
@@ -288,7 +288,7 @@ def test_unknown_variables_are_all_reported_with_the_nearest_known_one(
     assert (done.code, done.err.splitlines()) == (2, messages)
 
 
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+@pytest.mark.parametrize(("old", "new"), NEW_NAMES.items())
 def test_a_renamed_variable_is_reported_with_its_new_name(refused: Callable[..., Done], old: str, new: str) -> None:
     done = refused(**{f"RUNNER_POLICY_{old}": "1"})
     message = f"unknown variable `RUNNER_POLICY_{old}`; did you mean `RUNNER_POLICY_{new}`?"
@@ -299,7 +299,7 @@ def test_the_changelog_pairs_every_renamed_variable_with_a_known_one(root: Path)
     rows = re.findall(
         r"^\| `RUNNER_POLICY_(\w+)` \| `RUNNER_POLICY_(\w+)` \|$", (root / "CHANGELOG.md").read_text(), re.MULTILINE
     )
-    assert (dict(rows), {new.lower() for new in RENAMED.values()} - set(Settings.model_fields)) == (RENAMED, set())
+    assert (dict(rows), {new.lower() for new in NEW_NAMES.values()} - set(Settings.model_fields)) == (NEW_NAMES, set())
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_the_service_name_can_be_configured(
     }
 
     async def ask() -> None:
-        await traced.traced(app)(scope, nothing, nothing)
+        await traced.wrap(app)(scope, nothing, nothing)
 
     asyncio.run(ask())
     traced.stop(PATIENCE)

@@ -13,7 +13,7 @@ import pytest
 from api.conftest import run_forked
 from cli.test_cli_impact import MODEL, models
 
-from service.cli.kubectl import as_input, listed_kinds, own, split
+from service.cli.kubectl import as_input, listed_kinds, split, without_controlled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +172,7 @@ def test_kinds_are_those_that_are_read() -> None:
         "replicasets.apps",
         "inferenceservices.serving.kserve.io",
     ]
-    assert own([pod("a", OF_REPLICA_SET)]) == []
+    assert without_controlled([pod("a", OF_REPLICA_SET)]) == []
 
 
 def test_very_many_objects_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from shipped_images import read_manifest
 from tables import table
 
 from policy.intake.manifests.registry import ADAPTERS
-from service.admission.engines import IMMUTABLE_ENV, WITH_ENV
+from service.admission.engines import KINDS_WITH_ENV, KINDS_WITH_IMMUTABLE_ENV
 from service.auth.tokens import read_tokens
 from service.jobs.pool import RESERVED
 from service.jobs.worker import MEMORY_LIMIT
@@ -523,11 +523,11 @@ def test_every_kind_that_the_service_reads_is_reviewed() -> None:
 
 def test_every_kind_that_the_service_changes_is_sent_for_mutation() -> None:
     assert reviewed_resources("MutatingWebhookConfiguration") == {
-        (group, f"{kind.lower()}s") for group, kind in WITH_ENV if kind != "PodTemplate"
+        (group, f"{kind.lower()}s") for group, kind in KINDS_WITH_ENV if kind != "PodTemplate"
     }
     for hook in of_kind(admission(), "MutatingWebhookConfiguration")[0]["webhooks"]:
         for rule in hook["rules"]:
-            fixed = {f"{kind.lower()}s" for _, kind in IMMUTABLE_ENV}
+            fixed = {f"{kind.lower()}s" for _, kind in KINDS_WITH_IMMUTABLE_ENV}
             assert set(rule["operations"]) == ({"CREATE"} if set(rule["resources"]) & fixed else {"CREATE", "UPDATE"})
 
 

@@ -24,7 +24,7 @@ from policy.rules.releases import series
 from service.admission.review import read_review
 from service.auth.tokens import _tokens
 from service.documents.body import decode, read_headers, read_lines
-from service.documents.dry_run_request import read_candidate
+from service.documents.dry_run_request import read_dry_run
 from service.documents.form import read_form
 from service.documents.query import refuse_query
 from service.log.query import read_filter as read_filters
@@ -504,7 +504,7 @@ READERS: Final[dict[str, Reader]] = {
     ),
     "impact": Reader(_read_impact, BODY, IMPACTS),
     "facts": Reader(lambda body: read_facts(read_json(body), series("0.23.0"), "", []), BODY, REQUESTS),
-    "candidate": Reader(lambda body: read_candidate(read_json(body)), BODY, CANDIDATES),
+    "candidate": Reader(lambda body: read_dry_run(read_json(body)), BODY, CANDIDATES),
     "review": Reader(lambda body: read_review(read_json(body)), REVIEW, REVIEWS),
     "YAML body": Reader(lambda body: decode(body, b"application/yaml"), YAML, STREAM, counted=8192),
     "YAML file": Reader(lambda body: read_yaml(body.decode(), "a"), YAML, STREAM, counted=8192),

@@ -358,7 +358,7 @@ async def test_a_durable_decision_is_committed_to_disk_whatever_the_server_s_set
         connection.execute(RECORD_COMMIT_SETTING)
         connection.execute(f'ALTER DATABASE "{connection.info.dbname}" SET synchronous_commit = off')
     async with running_log(on_server, **config) as log:
-        await log.recorded(new_entry())
+        await log.record(new_entry())
         await until(lambda: log.counts.written == 1, log)
     with server.connection(on_server.url) as connection:
         assert connection.execute("SELECT setting FROM commits").fetchall() == [(setting,)]
@@ -378,7 +378,7 @@ async def test_decisions_wait_a_limited_time_for_a_log_process_that_hangs(
         try:
             second = new_entry()
             with pytest.raises(LogUnavailable, match=r"^the decision could not be recorded: the log does not answer$"):
-                await log.recorded(second)
+                await log.record(second)
         finally:
             os.kill(log._process.pid, signal.SIGCONT)
         await flushed(log)

@@ -111,7 +111,7 @@ async def test_records_of_a_lost_file_are_counted_and_new_ones_are_written(
         lose(sqlite)
         for _ in range(3):
             after = new_entry()
-            await log.recorded(after)
+            await log.record(after)
             assert id_of(after) in sqlite.ids()
             assert state_of(log, "written", "spilled", "lost_files", "lost_file_records", "lost", "store_up")[1:] == [
                 0,
@@ -135,7 +135,7 @@ async def test_deleting_a_file_beside_the_database_loses_no_record(
         beside(sqlite, suffix).unlink()
         for log in (one, other, one, other):
             after = new_entry()
-            await log.recorded(after)
+            await log.record(after)
             ids.append(id_of(after))
         assert state_of(one, "lost_file_records") == state_of(other, "lost_file_records") == [0]
         # one process may see the new files of the other
@@ -318,7 +318,7 @@ async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgem
         assert log.counts.spilled == 5
         lose(new)
         after = new_entry()
-        await log.recorded(after)
+        await log.record(after)
         assert new.spilled() == [id_of(after)]
         assert state_of(log, "spilled", "lost", "lost_files", "lost_file_records") == [6, 0, 1, 5]
         database(new).rmdir()

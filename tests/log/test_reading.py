@@ -193,7 +193,7 @@ def test_every_reader_has_few_large_records_in_memory(target: LogTarget, rows: l
     assert ids(LogTail(store, 20).newest) == ids(rows)[-20:]
     following = LogTail(store, 1)
     following._seen.clear()
-    assert ids(following.fresh()) == [each for each in ids(rows) if each >= (following._since or "")]
+    assert ids(following.new_records()) == [each for each in ids(rows) if each >= (following._since or "")]
     store.close()
 
 
@@ -627,13 +627,13 @@ def test_a_followed_record_is_shown_once_even_if_it_is_late(target: LogTarget) -
     store = filled_store(target, ROWS[:90])
     following = LogTail(store, 3)
     assert ids(following.newest) == ids(ROWS[87:90])
-    assert ids(following.fresh()) == []
+    assert ids(following.new_records()) == []
     filled_store(target, [ROWS[92], ROWS[95]]).close()
-    assert ids(following.fresh()) == ids([ROWS[92], ROWS[95]])
+    assert ids(following.new_records()) == ids([ROWS[92], ROWS[95]])
     filled_store(target, [ROWS[91], ROWS[94], ROWS[96]]).close()
-    assert ids(following.fresh()) == ids([ROWS[91], ROWS[94], ROWS[96]])
+    assert ids(following.new_records()) == ids([ROWS[91], ROWS[94], ROWS[96]])
     filled_store(target, [decision(80), ROWS[97]]).close()  # one of them is too late
-    assert ids(following.fresh()) == ids([ROWS[97]])
+    assert ids(following.new_records()) == ids([ROWS[97]])
     store.close()
 
 
@@ -642,7 +642,7 @@ def test_an_empty_log_can_be_followed(target: LogTarget) -> None:
     following = LogTail(store, 10)
     assert list(following.newest) == []
     filled_store(target, ROWS[:2]).close()
-    assert ids(following.fresh()) == ids(ROWS[:2])
+    assert ids(following.new_records()) == ids(ROWS[:2])
     store.close()
 
 

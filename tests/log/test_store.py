@@ -228,10 +228,10 @@ async def test_a_decision_that_the_store_drops_is_not_acknowledged(
 ) -> None:
     async with running_log(target) as log:
         first = new_entry()
-        await log.recorded(first)
+        await log.record(first)
         drop_records_of(target, first[2])
         with pytest.raises(LogUnavailable):
-            await log.recorded(new_entry())
+            await log.record(new_entry())
         assert (log.counts.written, log.counts.lost, log.counts.store_up) == (1, 1, True)
         assert "trigger" in log.counts.last_error
     assert target.ids() == [id_of(first)]
@@ -287,7 +287,7 @@ async def test_a_record_that_fails_is_not_logged_if_its_request_has_ended(
     sqlite: LogTarget, new_entry: Callable[..., LogEntry], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_log(sqlite, bound=0) as log:
-        abandoned = log.recorded(new_entry())
+        abandoned = log.record(new_entry())
         assert abandoned.done()
         del abandoned
         gc.collect()
