@@ -46,7 +46,7 @@ class ClusterApi:
         inside = address is None
         if address is None:
             if not host:
-                raise ClusterFailed("no cluster: this is no pod of one; name its address with `--api`")
+                raise ClusterFailed("no cluster: this does not run in a pod; name its address with `--api`")
             address = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         self.address = address.rstrip("/")
         if ADDRESS.fullmatch(self.address) is None:

@@ -58,7 +58,7 @@ MAX_UNKNOWN: Final = 3
 WRITE_REQUEST: Final = 'write a request such as `{"facts": {"model_config": {}}}`'
 OTHER_FILE: Final = (
     "expected a request with `facts`, `deployment` or `manifest`, or a manifest: an object with a `kind`, or another "
-    "kind of file in docs/manifests.md"
+    "kind of file listed in docs/manifests.md"
 )
 OR_DOCUMENTS: Final = (
     ", or the objects of a manifest, beside which one of several YAML documents may have fields such as `model_configs`"

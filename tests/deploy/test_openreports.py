@@ -225,7 +225,7 @@ def test_addresses(report: Callable[..., Done], monkeypatch: pytest.MonkeyPatch,
 
 
 def test_no_cluster(call: Callable[..., Done]) -> None:
-    assert "no cluster: this is no pod of one" in call("openreports").err
+    assert "no cluster: this does not run in a pod" in call("openreports").err
 
 
 BROKEN: Final = [{}, {"metadata": None}, {"metadata": {"name": 1}}, {"metadata": {"name": "x", "namespace": "y"}}]
@@ -282,7 +282,7 @@ def test_the_job_runs_the_command_and_is_confined(call: Callable[..., Done]) -> 
     (container,) = spec["containers"]
     program, *words = container["command"]
     assert program == "runner-policy"
-    assert "no cluster: this is no pod of one" in call(*words).err
+    assert "no cluster: this does not run in a pod" in call(*words).err
     security = container["securityContext"]
     assert (security["readOnlyRootFilesystem"], security["allowPrivilegeEscalation"]) == (True, False)
     assert security["capabilities"] == {"drop": ["ALL"]}

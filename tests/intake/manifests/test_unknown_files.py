@@ -120,4 +120,5 @@ def test_a_file_of_another_kind_is_one_fault_and_not_one_for_each_of_its_fields(
     first, second = error.value.faults
     assert (first.pointer, second.pointer) == ("", "")
     assert first.message.startswith("expected a request with `facts`, `deployment` or `manifest`, or a manifest")
+    assert "or another kind of file listed in docs/manifests.md" in first.message
     assert first.message.endswith("got the fields `a`, `b`, `c` and others")
