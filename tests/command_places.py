@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from shipped_images import read_manifest
 
 from policy.intake.manifests.hooks import PROBLEM
-from policy.intake.manifests.pods import STARTS_SERVER
+from policy.intake.manifests.pods import SERVER_PROBLEM
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -55,4 +55,4 @@ def expected(place: str) -> str:
     if place in HOOKS:
         return PROBLEM.format(f"`{place}`", "may start")
     kinds = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
-    return STARTS_SERVER.format(kinds[place]) if place in kinds else ""
+    return SERVER_PROBLEM.format(kinds[place]) if place in kinds else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policy.intake.manifests.registry import COLLECTED
+from policy.intake.manifests.registry import COLLECTED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,7 @@ def test_a_file_that_the_client_has_is_not_sent_again(client: httpx.Client, path
 def test_the_page_sends_what_others_refer_to_with_every_part_of_a_manifest(root: Path) -> None:
     source = (root / "service/page/src/ask/decide.ts").read_text()
     shared = re.findall(r'"(\w+)"', source.partition("SHARED_KINDS = new Set([")[2].partition("]")[0])
-    assert set(shared) == {kind for _, kind in COLLECTED}
+    assert set(shared) == {kind for _, kind in COLLECTED_KINDS}
 
 
 @pytest.mark.parametrize("name", ["index.html", "none.js", "..%2f..%2fapp.py", "%00", "x" * 300])

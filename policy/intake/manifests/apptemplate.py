@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 CONTROLLERS: Final = "controllers"
 INIT_CONTAINERS: Final = "initContainers"
 DEFAULTS: Final = "defaultContainerOptions"
-HIDDEN: Final = "`envFrom` takes variables from objects that the values do not show"
-MERGED: Final = (
+HIDDEN_VARIABLES: Final = "`envFrom` takes variables from objects that the values do not show"
+UNREAD_MERGE: Final = (
     "`defaultContainerOptionsStrategy: merge` is not read; send the rendered manifest: "
     "`helm template … -f FILE | runner-policy decide -`"
 )
@@ -94,11 +94,11 @@ def _read_container(container: ManifestNode, controller: ManifestNode) -> Engine
     _add_variables(draft, field("env"))
     if field("envFrom").value:
         draft.has_hidden_variables = True
-        draft.note(HIDDEN)
+        draft.note(HIDDEN_VARIABLES)
     draft.folder = field("workingDir").text() or ""
     is_merged = controller.get("defaultContainerOptionsStrategy").value == "merge" and controller.get(DEFAULTS).value
     if is_merged and draft.starts_vllm():
-        draft.problem = MERGED
+        draft.problem = UNREAD_MERGE
     return draft
 
 

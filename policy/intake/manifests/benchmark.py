@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 SHAPE: Final = "a scenario of llm-d-benchmark (`scenario`)"
 SHARED: Final = "shared"
 SECTIONS: Final = frozenset({"common", "modelservice", "standalone", "decode", "prefill", "model"})
-ADDED: Final = "added by llm-d-benchmark"
+BENCHMARK_PLACE: Final = "added by llm-d-benchmark"
 SIMULATOR: Final = "llm-d-inference-sim"
 NO_IMAGE: Final = "the scenario states no image, and the release of the benchmark decides it"
-PREPROCESSED: Final = "the preprocess script runs before vLLM and may set any variable"
-ELSEWHERE: Final = {
+PREPROCESS_NOTE: Final = "the preprocess script runs before vLLM and may set any variable"
+OTHER_DEPLOYMENTS: Final = {
     "kustomize": "the scenario deploys the manifests of a guide",
     "fma": "the scenario lets Fast Model Actuation start vLLM",
     "nok8s": "the scenario starts containers without Kubernetes",
 }
-RENDER: Final = "which it does not show; send what is deployed: `kubectl get pods -o yaml | runner-policy decide -`"
+SEND_DEPLOYED: Final = (
+    "which it does not show; send what is deployed: `kubectl get pods -o yaml | runner-policy decide -`"
+)
 DEFAULT_PREPROCESS: Final = "/bin/true"
 FLAGS: Final = {
     "enforceEager": ("--enforce-eager", True),
@@ -82,9 +84,9 @@ def read_scenarios(document: ManifestNode) -> None:
 
 
 def _read_scenario(scenario: ManifestNode) -> None:
-    for name, why in ELSEWHERE.items():
+    for name, why in OTHER_DEPLOYMENTS.items():
         if _section(scenario, name).get("enabled").flag():
-            scenario.reader.add(Container(scenario.path, problem=f"{why}, {RENDER}"), scenario)
+            scenario.reader.add(Container(scenario.path, problem=f"{why}, {SEND_DEPLOYED}"), scenario)
             return
     standalone = _section(scenario, "standalone")
     if standalone.get("enabled").flag():
@@ -133,7 +135,7 @@ def _read_role(scenario: ManifestNode, role: ManifestNode, *, is_standalone: boo
     read_env(role.get("extraEnvVars"), draft)
     if command != "custom":
         draft.has_command = command == "vllmServe"
-        draft.add(ADDED, *(("vllm", "serve", _model(model, draft)) if draft.has_command else ()))
+        draft.add(BENCHMARK_PLACE, *(("vllm", "serve", _model(model, draft)) if draft.has_command else ()))
         draft.add_list(settings.get("args"), "vllm.args")
     elif custom is not None:
         draft.has_command = True
@@ -145,7 +147,7 @@ def _read_role(scenario: ManifestNode, role: ManifestNode, *, is_standalone: boo
     preprocess = settings.get("customPreprocessCommand").text() or common.get("preprocessScript").text()
     if preprocess is not None and preprocess != DEFAULT_PREPROCESS:
         draft.has_hidden_variables = True
-        draft.note(PREPROCESSED)
+        draft.note(PREPROCESS_NOTE)
     draft.mounts = Mounts(
         [path for each in (role, common) for path in mount_paths(each.get("volumeMounts").value, "mountPath")]
     )
@@ -200,8 +202,10 @@ def _add_default_command(
 ) -> None:
     common, model = _section(scenario, "vllmCommon"), _section(scenario, "model")
     is_named = is_standalone or _section(scenario, "modelservice").get("uriProtocol").text() == "hf"
-    draft.add(ADDED, "vllm", "serve")
-    draft.add(model.path if model.value is not None else ADDED, _name(model) if is_named else _model(model, draft))
+    draft.add(BENCHMARK_PLACE, "vllm", "serve")
+    draft.add(
+        model.path if model.value is not None else BENCHMARK_PLACE, _name(model) if is_named else _model(model, draft)
+    )
     for flag, name in (("--block-size", "VLLM_BLOCK_SIZE"), ("--max-model-len", "VLLM_MAX_MODEL_LEN")):
         draft.add(model.get(MODEL_SETTINGS[name][0]).path, flag, _model_setting(model, common, name) or "")
     tensor = role.get("parallelism", "tensor")
@@ -210,7 +214,7 @@ def _add_default_command(
     flags = common.get("flags")
     for key, (flag, default) in FLAGS.items():
         if flags.get(key).flag(default=default):
-            draft.add(flags.get(key).path if flags.has(key) else ADDED, flag)
+            draft.add(flags.get(key).path if flags.has(key) else BENCHMARK_PLACE, flag)
     if transfer := _transfer_config(common):
         draft.add_final(common.get("kvTransfer").path, "--kv-transfer-config", transfer)
     for place, item in enumerate(role.get("vllm", "additionalFlags").items()):

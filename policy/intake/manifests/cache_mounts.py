@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.mounts import absolute
+from policy.intake.manifests.mounts import resolved_path
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def cache_doubt(paths: Iterable[str], env: Mapping[str, str | None]) -> str:
     ``env`` has the variables that vLLM gets; of one whose value is not known, the default is assumed.
     """
     values = {name: value for name in FOLDERS if (value := env.get(name))}
-    folders = [absolute(f"{value}/{folder}") for name, value in values.items() for folder in FOLDERS[name]]
-    for path in map(absolute, paths):
+    folders = [resolved_path(f"{value}/{folder}") for name, value in values.items() for folder in FOLDERS[name]]
+    for path in map(resolved_path, paths):
         _, cache, rest = path.partition("/.cache")
         if (cache and any(_overlap(rest, f"/{folder}") for folder in IN_A_HOME)) or any(
             _overlap(path, folder) for folder in folders

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STORAGE: Final = "/data"
 """Where the chart mounts its claim."""
-HIDDEN: Final = "`secrets` and `externalConfigs` set variables that the values do not show"
+HIDDEN_VARIABLES: Final = "`secrets` and `externalConfigs` set variables that the values do not show"
 
 
 def is_values(values: dict[str, Any]) -> bool:
@@ -38,7 +38,7 @@ def read_values(values: ManifestNode) -> None:
     draft.env.replace({name: item.scalar() or "" for name, item in values.get("configs").fields()})
     if values.get("secrets").value or values.get("externalConfigs").value:
         draft.has_hidden_variables = True
-        draft.note(HIDDEN)
+        draft.note(HIDDEN_VARIABLES)
     read_env(image.get("env"), draft)
     if draft.starts_vllm():
         draft.finish()

@@ -39,23 +39,27 @@ if TYPE_CHECKING:
     from policy.intake.manifests.compose_services import ComposeService
     from policy.intake.manifests.reading import ManifestNode
 
-BUILT: Final = Installation(None, "`build` makes its own image, which may have another vLLM")
+BUILT_IMAGE: Final = Installation(None, "`build` makes its own image, which may have another vLLM")
 REMEDY: Final = (
     "write `$NAME`, `${NAME}`, or `${NAME:-default}` and the like with `-`, `?`, `+`, and `$$` for a dollar sign"
 )
-COMPLETE: Final = "send what Compose makes of all files: `docker compose config | runner-policy decide -`"
+SEND_CONFIG: Final = "send what Compose makes of all files: `docker compose config | runner-policy decide -`"
 LABELS: Final = ("labels", "annotations")
 WRITE_ENTRY_POINT: Final = "write `entrypoint: [vllm, serve]` if it does, or another program if it does not"
-EXTENDED: Final = f"`extends` adds fields of a service that is not in this document, which may start vLLM; {COMPLETE}"
-INCLUDED: Final = f"`include` adds services of other files, which may start vLLM; {COMPLETE}"
+EXTENDS_PROBLEM: Final = (
+    f"`extends` adds fields of a service that is not in this document, which may start vLLM; {SEND_CONFIG}"
+)
+INCLUDE_PROBLEM: Final = f"`include` adds services of other files, which may start vLLM; {SEND_CONFIG}"
 VOLUMES: Final = ("volumes",)
-MOUNTING: Final = (*VOLUMES, "tmpfs", "configs", "secrets")
+MOUNT_FIELDS: Final = (*VOLUMES, "tmpfs", "configs", "secrets")
 """The fields of a service that mount something in its container; other services can take its volumes."""
 MOUNT_FOLDERS: Final = {"configs": "/", "secrets": "/run/secrets/"}
 """The folder of a config or secret without an absolute mount point."""
 CONTAINER: Final = "container"
 """The beginning of an item of `volumes_from` that names a container instead of a service."""
-INCLUDING: Final = frozenset({"include", "name", "version", "networks", "volumes", "secrets", "configs", "models"})
+FIELDS_WITHOUT_SERVICES: Final = frozenset(
+    {"include", "name", "version", "networks", "volumes", "secrets", "configs", "models"}
+)
 """The fields of a Compose file without services."""
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**64 - 1
@@ -71,7 +75,8 @@ def is_compose(document: ManifestNode) -> bool:
     include = value.get("include")
     if value.get("services") is None and isinstance(include, list) and include:
         return all(
-            isinstance(key, str) and (key in INCLUDING or key.startswith("x-")) for key in value.keys() - {"services"}
+            isinstance(key, str) and (key in FIELDS_WITHOUT_SERVICES or key.startswith("x-"))
+            for key in value.keys() - {"services"}
         )
     return isinstance(value.get("services"), dict)
 
@@ -90,13 +95,13 @@ def read_compose(document: ManifestNode) -> None:
             draft.note("`include` adds services and variables of other files, which are not read here")
         is_engine = draft.starts_vllm()
         if not service.is_complete and _depends_on_extended(service, draft, is_engine=is_engine):
-            draft.problem, is_engine = EXTENDED, True
+            draft.problem, is_engine = EXTENDS_PROBLEM, True
         if is_engine:
             reader.compose_engines.add(name)
-            draft.finish([BUILT] if draft.is_built else [])
+            draft.finish([BUILT_IMAGE] if draft.is_built else [])
     include = document.get("include")
     if include.value and len(reader.containers) == count:
-        reader.add(Container(include.path, problem=INCLUDED), include)
+        reader.add(Container(include.path, problem=INCLUDE_PROBLEM), include)
 
 
 def _draft(service: ComposeService) -> EngineDraft:
@@ -105,7 +110,7 @@ def _draft(service: ComposeService) -> EngineDraft:
     image = _interpolate(service.nearest("image"), draft)
     draft.image = None if image is None else image.text
     draft.is_built = service.has("build")
-    draft.remedy = WRITE_ENTRY_POINT if draft.is_built else COMPLETE
+    draft.remedy = WRITE_ENTRY_POINT if draft.is_built else SEND_CONFIG
     for name in ("entrypoint", "command"):
         words = service.nearest(name)
         _add_words(draft, words, name if words.parent is own or words.value is None else f"extends.{name}")
@@ -115,7 +120,7 @@ def _draft(service: ComposeService) -> EngineDraft:
         _read_environment(environment, draft)
     draft.hardware += _hardware_signs(service)
     draft.label_version = labelled_version(each.value for name in LABELS for each in service.each(name))
-    draft.mounts = Mounts.partly_known(path for layer in service.layers for path in _mount_paths(layer, draft))
+    draft.mounts = Mounts.from_paths(path for layer in service.layers for path in _mount_paths(layer, draft))
     _add_mounts_from(service, draft)
     folder = service.nearest("working_dir").value
     draft.folder = _substitute(folder, draft) if isinstance(folder, str) else ""
@@ -241,7 +246,7 @@ def _go_float(value: float) -> str:
     return f"{digits}e{exponent:+03d}"
 
 
-def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, ...] = MOUNTING) -> list[str]:
+def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, ...] = MOUNT_FIELDS) -> list[str]:
     """The mount points of volumes, configs, secrets and `tmpfs` in the container, and the targets of `watch`."""
     paths: list[str] = []
     for name in fields:
@@ -252,7 +257,7 @@ def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, .
         paths += [folder + mount if folder else _target(mount) for mount in short]
         targets = [_substitute(path, draft) for path in mount_paths(mounts, "target")]
         paths += [path if _is_unknown(path) else _with_type(path, posixpath.join(folder, path)) for path in targets]
-    if fields == MOUNTING:
+    if fields == MOUNT_FIELDS:
         paths += [_substitute(path, draft) for path in mount_paths(_watched(service), "target")]
     return [path for path in paths if path.startswith("/") or _is_unknown(path)]
 
@@ -294,7 +299,7 @@ def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
                 draft.mounts.hidden = draft.mounts.hidden or item
                 continue
             seen.add(name)
-            draft.mounts |= Mounts.partly_known(
+            draft.mounts |= Mounts.from_paths(
                 path for layer in other.layers for path in _mount_paths(layer, draft, VOLUMES)
             )
             if not other.is_complete:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.go_shellwords import MAX_COMMAND, split
-from policy.intake.manifests.hooks import UNREAD, read_hook
+from policy.intake.manifests.hooks import UNREAD_HOOK, read_hook
 from policy.intake.manifests.interpolation import interpolate
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read_service_hooks(service: ComposeService, draft: EngineDraft) -> None:
                 if words and read_hook(at, name, words, draft, folder=folder if isinstance(folder, str) else ""):
                     break
                 if words is None and name == AFTER_START:
-                    draft.note(UNREAD.format(f"`{name}`"))
+                    draft.note(UNREAD_HOOK.format(f"`{name}`"))
     check = service.nearest("healthcheck")
     test = check.value.get("test") if isinstance(check.value, dict) else None
     words = _words([*SHELL, test] if isinstance(test, str) else test)

@@ -31,7 +31,7 @@ BASES: Final = {"hexadecimal": 16, "binary": 2, "octal": 8, "decimal": 10}
 MAX_DIGITS: Final = 64
 """The most digits of an integer that fits 64 bits: a binary one has the most."""
 FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-NUMERIC: Final = frozenset("+-0123456789.")
+NUMBER_STARTS: Final = frozenset("+-0123456789.")
 
 
 def resolve_variables(document: YamlNode) -> None:
@@ -61,7 +61,7 @@ def resolve(text: str) -> str | float | bool | None:
     """The value of a plain scalar: a number, a boolean, null, or the text itself."""
     if text in CONSTANTS:
         return CONSTANTS[text]
-    if text[0] not in NUMERIC:
+    if text[0] not in NUMBER_STARTS:
         return text
     plain = text if text.startswith(".") else text.replace("_", "")
     integer = _integer(plain)

@@ -38,14 +38,14 @@ ENV: Final = frozenset({"-e", "--env"})
 LABELS: Final = frozenset({"-l", "--label", "--annotation"})
 ENV_FILE: Final = "--env-file"
 ENV_HOST: Final = "--env-host"
-FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-HIDDEN: Final = "`{}` sets variables that are not shown"
+FALSE_VALUES: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+HIDDEN_VARIABLES: Final = "`{}` sets variables that are not shown"
 VOLUMES: Final = frozenset({"-v", "--volume"})
 TMPFS: Final = "--tmpfs"
-MOUNTING: Final = VOLUMES | {TMPFS, "--mount"}
+MOUNT_OPTIONS: Final = VOLUMES | {TMPFS, "--mount"}
 OTHERS_VOLUMES: Final = frozenset({"--volumes-from", "--pod"})
 """The options that give a container the volumes of others; with Podman's `--pod`, those of its pod."""
-UNKNOWN_PART: Final = frozenset("$`%")
+UNKNOWN_CHARACTERS: Final = frozenset("$`%")
 HOME: Final = "--home"
 """The option of Apptainer that mounts a folder as the home of the container's user."""
 FOLDERS: Final = frozenset({"-w", "--workdir"})
@@ -54,13 +54,13 @@ SHELL: Final = ("sh", "-c")
 """The shell that runs the command of a health check."""
 SECRETS: Final = "/run/secrets"
 """The folder of a secret without an absolute mount point."""
-PARTLY_KNOWN: Final = "a part of the name of the image {} is not known, so it may be another one"
+PARTLY_KNOWN_IMAGE: Final = "a part of the name of the image {} is not known, so it may be another one"
 WRITE_IMAGE: Final = "write the image as a word of the command, or send its arguments as a deployment"
 ROOT: Final = "--rootfs"
 """The option of Podman that makes the first word a folder with the container's files."""
-OF_ROOT: Final = "a folder with the files of a container does not show vLLM's version"
+UNVERSIONED_ROOT: Final = "a folder with the files of a container does not show vLLM's version"
 CONFIGURATION: Final = ("CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE")
-CONFIGURED: Final = "`{}` names a configuration of Podman that may change the container"
+CONFIGURATION_DOUBT: Final = "`{}` names a configuration of Podman that may change the container"
 TARGETS: Final = frozenset({"target", "dst", "destination"})
 
 
@@ -86,7 +86,7 @@ def read_container_run(
     draft.remedy = WRITE_IMAGE
     draft.secrets |= variables.secrets
     if any(name == ROOT for name, _ in run.options):  # the first word is a folder, which has no entry point
-        draft.image, draft.unversioned, draft.has_command = None, OF_ROOT, True
+        draft.image, draft.unversioned, draft.has_command = None, UNVERSIONED_ROOT, True
     entry_points = [value for name, value in run.options if name == "--entrypoint"]
     if entry_points:
         add_words(draft, place, _entry_point(entry_points[-1] or "", is_podman=run.is_podman))
@@ -100,8 +100,12 @@ def read_container_run(
     draft.is_named_vllm = (
         named.may_have(unknown) or any(map(has_vllm, shown)) or (named.is_named and bool(draft.hardware))
     )
-    unread += [CONFIGURED.format(name) for name in CONFIGURATION if run.is_podman and variables.env.get(name, "") != ""]
-    unread += [PARTLY_KNOWN.format(quoted(image))] if type(image) is Unknown and not is_placeholder(image) else []
+    unread += [
+        CONFIGURATION_DOUBT.format(name)
+        for name in CONFIGURATION
+        if run.is_podman and variables.env.get(name, "") != ""
+    ]
+    unread += [PARTLY_KNOWN_IMAGE.format(quoted(image))] if type(image) is Unknown and not is_placeholder(image) else []
     checks = {name: value for name, value in run.options if name in HEALTH_CHECKS and value}  # the last one counts
     hooks = [read_hook(node, name, (*SHELL, value), draft) for name, value in checks.items()]
     for doubt in (*unread, *doubts, *variables.absent, *passed):
@@ -160,14 +164,14 @@ def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVaria
         text = value or ""
         if name in ENV:
             variable, equals, setting = text.partition("=")
-            is_unknown = type(value) is Unknown and not UNKNOWN_PART.isdisjoint(variable)
+            is_unknown = type(value) is Unknown and not UNKNOWN_CHARACTERS.isdisjoint(variable)
             if is_unknown:  # its name may be that of any variable before it
                 draft.env.update(dict.fromkeys(before_unknown))
                 before_unknown.clear()
             if is_unknown or (not equals and variable.endswith("*")):  # Podman passes on those with this prefix
                 draft.has_hidden_variables = True
                 is_passed = is_passed or not is_unknown
-                draft.note(HIDDEN.format(f"{name} {variable[:QUOTED]}"))
+                draft.note(HIDDEN_VARIABLES.format(f"{name} {variable[:QUOTED]}"))
             elif equals:
                 draft.env[variable] = None if type(value) is Unknown else setting
                 before_unknown.append(variable)
@@ -175,10 +179,10 @@ def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVaria
                 draft.env.update(variables.named(variable))
                 before_unknown.append(variable)
                 is_passed = True
-        elif name == ENV_FILE or (name == ENV_HOST and (value is None or text not in FALSE)):
+        elif name == ENV_FILE or (name == ENV_HOST and (value is None or text not in FALSE_VALUES)):
             draft.has_hidden_variables = True
             is_passed = is_passed or name != ENV_FILE
-            draft.note(HIDDEN.format(name))
+            draft.note(HIDDEN_VARIABLES.format(name))
         elif name == "--env-merge":
             draft.env[text.partition("=")[0]] = None
     if is_passed:
@@ -196,7 +200,7 @@ def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | N
         text = value or ""
         if name == "--secret":
             _add_secret(draft, text, mounts)
-        elif name in MOUNTING:
+        elif name in MOUNT_OPTIONS:
             points = _mount_points(name, text)
             mounts += [known_folder(Unknown(point) if type(value) is Unknown else point) for point in points]
             if type(value) is Unknown and _is_hidden(text, points):
@@ -235,8 +239,8 @@ def _is_hidden(text: str, points: Sequence[str]) -> bool:
 
     A path in the user's home counts as known (`known_folder`).
     """
-    return not (UNKNOWN_PART.isdisjoint(text[:1]) or points) or any(
-        path[:1] in UNKNOWN_PART and not path.startswith(HOMES) for path in points
+    return not (UNKNOWN_CHARACTERS.isdisjoint(text[:1]) or points) or any(
+        path[:1] in UNKNOWN_CHARACTERS and not path.startswith(HOMES) for path in points
     )
 
 

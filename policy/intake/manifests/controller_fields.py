@@ -72,7 +72,7 @@ KTHENA_SERVING: Final = in_spec(
 
 # llmaz: the main branch, October 2025, and earlier (``inference.llmaz.io`` and ``llmaz.io`` v1alpha1)
 LLMAZ_ENVIRONMENT: Final = fields("name value valueFrom")
-LLMAZ_CHOSEN: Final = fields(
+LLMAZ_BACKEND_CONFIG: Final = fields(
     "args backendName configName resources scaleTrigger sharedMemorySize version",
     changing="name",
     envs=LLMAZ_ENVIRONMENT,
@@ -87,7 +87,7 @@ LLMAZ_RUNTIME: Final = fields(
 LLMAZ_PLAYGROUND: Final = in_spec(
     fields(
         "replicas",
-        backendRuntimeConfig=LLMAZ_CHOSEN,
+        backendRuntimeConfig=LLMAZ_BACKEND_CONFIG,
         elasticConfig=fields("maxReplicas minReplicas scaleTrigger scaleTriggerRef"),
         modelClaim=fields("inferenceFlavorClaims inferenceFlavors modelName"),
         modelClaims=fields("inferenceFlavorClaims inferenceFlavors", models=fields("name role")),

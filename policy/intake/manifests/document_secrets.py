@@ -42,13 +42,13 @@ VARIABLES: Final = frozenset(
     }
 )
 """The fields whose own fields have names that users choose."""
-APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation that has the object once more, with the fields of its kind."""
-REFERENCES: Final = ("Ref", "Name", "_name", "Secret", "Secrets")
+REFERENCE_ENDINGS: Final = ("Ref", "Name", "_name", "Secret", "Secrets")
 """The endings of fields that refer to an object with secrets."""
 MAX_BLANKS: Final = 8
 """The most blanks in a secret that a kind's own field holds: `pass1Prompt` has sentences."""
-OTHER_FIELDS: Final = frozenset(
+HARMLESS_FIELDS: Final = frozenset(
     {
         *("key", "keys", "secret", "secrets", "topologyKey", "tokenKey", "sessionKey", "matchLabelKeys"),
         *("mismatchLabelKeys", "hashKey", "partitionKey"),
@@ -83,7 +83,7 @@ def secrets_of(document: Any) -> Iterator[str]:
                     if type(item) is str:
                         yield from _decoded(item)
                 if type(item) is str:
-                    if key == APPLIED:
+                    if key == APPLIED_ANNOTATION:
                         found.append((_applied(item), False))
                     elif item not in HARMLESS and not is_harmless(item):
                         yield from secrets_of_text(item)
@@ -94,7 +94,7 @@ def secrets_of(document: Any) -> Iterator[str]:
 def _applied(text: str) -> Any:
     """The object in the annotation; None if it is not JSON, or has the annotation too, which kubectl never writes."""
     try:
-        return None if APPLIED in text else json.loads(text, object_pairs_hook=all_of_pairs)
+        return None if APPLIED_ANNOTATION in text else json.loads(text, object_pairs_hook=all_of_pairs)
     except (ValueError, RecursionError):
         return None
 
@@ -102,7 +102,7 @@ def _applied(text: str) -> Any:
 def _is_value(field: str, value: Any) -> bool:
     """Whether a field of a kind holds a secret, rather than sentences or the name of an object or field with one."""
     is_prose = type(value) is str and value.count(" ") > MAX_BLANKS
-    return not is_prose and field not in OTHER_FIELDS and not field.endswith(REFERENCES)
+    return not is_prose and field not in HARMLESS_FIELDS and not field.endswith(REFERENCE_ENDINGS)
 
 
 def _decoded(text: str) -> Iterator[str]:

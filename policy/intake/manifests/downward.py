@@ -12,7 +12,7 @@ import re
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.quantities import BINARY, DECIMAL, QUANTITY
+from policy.intake.manifests.quantities import BINARY_UNITS, DECIMAL_UNITS, QUANTITY
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
@@ -25,9 +25,9 @@ SET_BY_CONTROLLERS: Final = frozenset(
     }
 )
 """Labels without a domain that controllers set in each pod, whatever its template states."""
-OF_USERS: Final = "app.kubernetes.io/"
+RECOMMENDED_PREFIX: Final = "app.kubernetes.io/"
 """The prefix of the labels that Kubernetes recommends to users and does not set itself."""
-OF_NODES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+NODE_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 """The resources for which a container without a limit, or with a limit of zero, gets the amount of its node."""
 RESOURCE: Final = re.compile(r"(limits|requests)\.([a-z0-9./-]{1,128})")
 
@@ -85,7 +85,7 @@ def _field(path: str, template: ManifestNode | None) -> str | None:
 def _may_be_set(key: str) -> bool:
     """Whether a controller may set a label or an annotation in each pod: one with a domain, and some others."""
     domain, slash, _ = key.partition("/")
-    return key in SET_BY_CONTROLLERS or (slash != "" and "." in domain and not key.startswith(OF_USERS))
+    return key in SET_BY_CONTROLLERS or (slash != "" and "." in domain and not key.startswith(RECOMMENDED_PREFIX))
 
 
 def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -> str | None:
@@ -99,7 +99,7 @@ def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -
         stated = resources.get("limits").value  # which Kubernetes then requests
     quantity = _number(stated.get(found[2])) if isinstance(stated, dict) else None
     divisor = _number(reference.get("divisor").value if reference.has("divisor") else 1)
-    if quantity is None or not divisor or (not quantity and found[1] == "limits" and found[2] in OF_NODES):
+    if quantity is None or not divisor or (not quantity and found[1] == "limits" and found[2] in NODE_RESOURCES):
         return None
     return str(int((quantity / divisor).to_integral_value(ROUND_CEILING)))
 
@@ -110,5 +110,5 @@ def _number(quantity: object) -> Decimal | None:
     found = QUANTITY.fullmatch(str(quantity))
     if found is None:
         return None
-    unit = Decimal("0.001") if found[2] == "m" else Decimal({**DECIMAL, **BINARY}[found[2] or ""])
+    unit = Decimal("0.001") if found[2] == "m" else Decimal({**DECIMAL_UNITS, **BINARY_UNITS}[found[2] or ""])
     return Decimal(found[1]) * unit

@@ -19,11 +19,11 @@ from policy.intake.command_line import Container, FolderMounts, ImageVariable, I
 from policy.intake.manifests import images, sagemaker
 from policy.intake.manifests.cache_mounts import cache_doubt
 from policy.intake.manifests.hardware import MAX_SIGNS
-from policy.intake.manifests.image_labels import CAUSE
+from policy.intake.manifests.image_labels import LABEL_CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.placed_programs import ProgramsBeside
-from policy.intake.manifests.signs import are_vllms, names_hub_model, shows_vllm
+from policy.intake.manifests.signs import are_server_arguments, names_hub_model, shows_vllm
 from policy.intake.manifests.stated_variables import StatedVariables
 from policy.intake.manifests.working_folder import start_folder, working_folder
 from policy.messages import QUOTED, quoted
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 MAX_NOTES: Final = 32
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
-BY_IMAGE: Final = "the image's entry point"
+ENTRY_POINT_PLACE: Final = "the image's entry point"
 KSERVE_SERVER: Final = ("python", "-m", "huggingfaceserver")
 """The entry point of KServe's Hugging Face server."""
 UNKNOWN_IMAGE: Final = (
     "the manifest does not show the image, and its arguments, variables or name show that it may start vLLM"
 )
-RENDER: Final = (
+SEND_RENDERED: Final = (
     "write the image, or send the rendered manifest, such as the output of `helm template …` or `kustomize build`"
 )
 NAMED_IMAGE: Final = (
@@ -56,13 +56,13 @@ NAMED_IMAGE: Final = (
 ASSUMED_ENTRY_POINT: Final = (
     "the entry point of the image {} is not known; its arguments are those of vLLM's server, which it is assumed to be"
 )
-REPLACED: Final = "the mount at {} may replace files of {}, which is at {}, such as its config.json"
+MOUNT_OVER_MODEL: Final = "the mount at {} may replace files of {}, which is at {}, such as its config.json"
 OTHER_ENTRY_POINT: Final = (
     "the image's entry point, which is not known, has vLLM's server among its arguments and may start it; write "
     "`vllm serve MODEL …` as the command"
 )
 OTHER_SERVER: Final = "the script has another server with different arguments or variables, which should not run: {}"
-PLACED: Final = (
+PLACED_PROGRAM: Final = (
     "a hook, a mount or another container may put a program in the place of one that the command runs, and they name "
     "vLLM's server, which it may start then; start the server as the command of a container"
 )
@@ -100,7 +100,7 @@ class EngineDraft:
         """Whether the controller sets an image if the manifest does not state one."""
         self.is_named_vllm = False
         """Whether something other than the command and the variables shows vLLM, such as the name of a service."""
-        self.remedy = RENDER
+        self.remedy = SEND_RENDERED
         """What to do if the image is not known."""
         self.models: dict[str, str] = {}
         self.files: dict[str, str] = {}
@@ -189,7 +189,7 @@ class EngineDraft:
         if not self.starts_vllm():
             return False
         if self.problem:
-            return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT, EVALUATING_ENTRY_POINT, PLACED}
+            return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT, EVALUATING_ENTRY_POINT, PLACED_PROGRAM}
         try:
             found = self._find_server()
         except expansion.ExpansionExhausted:
@@ -209,11 +209,11 @@ class EngineDraft:
                 return True
             if self.words and images.is_kserve_server(self.image, self.table):
                 self.words[:0] = KSERVE_SERVER
-                self.places[:0] = [BY_IMAGE] * len(KSERVE_SERVER)
+                self.places[:0] = [ENTRY_POINT_PLACE] * len(KSERVE_SERVER)
         if not self.words:
             return by_image and self._may_evaluate()
         if not (self.has_command or is_known):
-            filled = self.expanded()
+            filled = self.expanded_words()
             if by_image and self._has_servers_arguments(filled):
                 self._add_entry_point()
                 self.doubts.append(ASSUMED_ENTRY_POINT.format(quoted(self.image)))
@@ -231,11 +231,11 @@ class EngineDraft:
         if isinstance(found, ServerCommand) and found.unreached and self.node.reader.is_under_review:
             self.doubts.append(OTHER_SERVER.format(found.unreached))
         if self.may_run_placed(self.words, found):
-            self.problem = PLACED
+            self.problem = PLACED_PROGRAM
             return True
         if not isinstance(found, UnreadableCommand):
             return found is not None
-        read = self.expanded()
+        read = self.expanded_words()
         is_no_argument = self.has_command and (read[0] == "serve" or begins_with_model(read))  # as without a command
         if found.is_any_program or is_no_argument:
             self.problem = f"{found.why}, {found.remedy}"
@@ -281,7 +281,7 @@ class EngineDraft:
         """Whether the arguments of a named image, whose entry point is not known, are those of vLLM's server."""
         if self.has_unknown_image() or images.runs_other_program(self.image, self.table):
             return False
-        return are_vllms(filled)
+        return are_server_arguments(filled)
 
     def has_vllms_image(self) -> bool:
         """Whether the image starts vLLM, or has its name."""
@@ -313,7 +313,7 @@ class EngineDraft:
         """Whether anything but the image shows vLLM: a name, a word, a variable, or a model on an accelerator."""
         if self.is_named_vllm:
             return True
-        words = self.expanded()
+        words = self.expanded_words()
         return shows_vllm(words, self.env) or (bool(self.hardware and words) and names_hub_model(words[0]))
 
     def starts_other_program(self) -> bool:
@@ -346,7 +346,7 @@ class EngineDraft:
         """Whether the words begin with a program and the image's entry point may run them as a command."""
         if not self.words or images.serves_its_arguments(self.image, self.table):
             return False
-        program = self.expanded()[0]
+        program = self.expanded_words()[0]
         return is_program(program) and ("/" not in program or "/bin/" in program)
 
     def _add_entry_point(self) -> None:
@@ -356,14 +356,14 @@ class EngineDraft:
         entry point may run them.
         """
         words = images.entry_point(self.image, self.table)
-        if self.words and self.expanded()[0].startswith("-") and words == VLLM_SERVE:
+        if self.words and self.expanded_words()[0].startswith("-") and words == VLLM_SERVE:
             return  # flags alone are those of vLLM's server
         if self.words and not images.serves_its_arguments(self.image, self.table) and self._find_server() is not None:
             return
         self.words[:0] = words
-        self.places[:0] = [BY_IMAGE] * len(words)
+        self.places[:0] = [ENTRY_POINT_PLACE] * len(words)
 
-    def expanded(self) -> list[str]:
+    def expanded_words(self) -> list[str]:
         """The words as Kubernetes expands them; as written if their values exceed the limits.
 
         Raises:
@@ -401,15 +401,15 @@ class EngineDraft:
                 version, version_cause, row, doubt = other.version, other.cause, "", ""
         is_labelled = version is None and self.label_version is not None
         if is_labelled:
-            version, version_cause = self.label_version, CAUSE
+            version, version_cause = self.label_version, LABEL_CAUSE
         folder, image_folder = self.working_folders()
         mounted = self.mounts.other_vllm(
             self.server, self.folder, self.env, "" if image_folder == ANY_FOLDER else image_folder
-        ) or self.mounts.libraries(self.server, self.env, self.words)
-        replaced = self.mounts.within(path for path, name in self.models.items() if name != path)
+        ) or self.mounts.vllm_of_variables(self.server, self.env, self.words)
+        replaced = self.mounts.mount_over(path for path, name in self.models.items() if name != path)
         if replaced is not None:
             mount, path = replaced
-            self.doubts.append(REPLACED.format(quoted(mount), quoted(self.models[path]), quoted(path)))
+            self.doubts.append(MOUNT_OVER_MODEL.format(quoted(mount), quoted(self.models[path]), quoted(path)))
         if paths := [*self.file_mounts, *self.files]:
             set_by_command = {} if self.server is None else self.server.env
             self.doubts += filter(None, [cache_doubt(paths, {**self.env, **set_by_command})])
@@ -449,8 +449,8 @@ class EngineDraft:
             doubts=self.doubts,
             problem=self.problem,
             secrets=self.secrets | self.env.secrets.difference(env.values()),
-            mounts=self.mounts.filled(folder),
-            file_mount=self.mounts.with_files(folder),
+            mounts=self.mounts.model_mounts(folder),
+            file_mount=self.mounts.file_mount(folder),
             folder=folder,
             image_folder=self._mounts_around(image_folder),
         )
@@ -467,7 +467,7 @@ class EngineDraft:
         self.doubts += effects.doubts
         return effects.installations
 
-    def entered(self, folders: Iterable[str]) -> str:
+    def folder_after(self, folders: Iterable[str]) -> str:
         """The working folder after a command changes to ``folders`` from the container's; see ``working_folder``."""
         return working_folder(self.folder, folders, self.mounts, () if self.server is None else self.server.words)
 
@@ -482,15 +482,17 @@ class EngineDraft:
         """
         folders = () if self.server is None else self.server.folders
         if not self.mounts:
-            return self.entered(folders), ""
+            return self.folder_after(folders), ""
         words = () if self.server is None else self.server.words
-        folder, start = self.entered(folders), self.start_folder()
+        folder, start = self.folder_after(folders), self.start_folder()
         from_image = working_folder(start, folders, self.mounts, words) if start and not isabs(self.folder) else ""
         return folder, "" if from_image == folder else from_image
 
     def _mounts_around(self, folder: str) -> FolderMounts | None:
         """The mounts that may have a model in a working folder; None if none may."""
-        mounts, file_mount = (self.mounts.around(folder), self.mounts.with_files(folder)) if folder else ((), "")
+        mounts, file_mount = (
+            (self.mounts.model_mounts_near(folder), self.mounts.file_mount(folder)) if folder else ((), "")
+        )
         return FolderMounts(folder, mounts, file_mount) if mounts or file_mount else None
 
     def _add_image_variables(self, found: ImageVersion) -> bool:

@@ -25,12 +25,12 @@ SHAPE: Final = "a dstack task or service (`type` beside `commands`, `image` or `
 SHELLS: Final = {True: "/bin/sh", False: "/bin/bash"}
 """The default shell, by whether there is an image."""
 REFERENCE: Final = "${{"
-MOUNTING: Final = ("volumes", "files", "repos")
+MOUNT_FIELDS: Final = ("volumes", "files", "repos")
 """The fields that put something into the container."""
-MOUNTED: Final = re.compile(r"~|/(?!/)")
+CONTAINER_PATH: Final = re.compile(r"~|/(?!/)")
 """Matches the beginning of a path in the container; others are relative to the working folder, or part of a URL."""
 COUNT: Final = re.compile(r"[0-9]{1,4}")
-UNKNOWN: Final = tuple(
+RUN_VARIABLES: Final = tuple(
     f"DSTACK_{name}"
     for name in (
         *("RUN_ID", "JOB_ID", "RUN_NAME", "REPO_ID", "REPO_DIR", "WORKING_DIR", "NODES_IPS", "MASTER_NODE_IP"),
@@ -77,7 +77,7 @@ def read_run(document: ManifestNode) -> None:
     with unread_fields((DSTACK_RUN, document)):
         for run, own in zip(runs, gpus, strict=True):
             sizes = cluster if is_task else _cluster([1], [own])  # each replica of a service is a cluster of its own
-            shared = [document.get(field).value for field in ("env", *MOUNTING)]
+            shared = [document.get(field).value for field in ("env", *MOUNT_FIELDS)]
             if run is document or run.reader.may_copy_values(run, *shared):
                 _read_group(run, document, sizes | {NODE_GPUS: _text(own)})
 
@@ -86,11 +86,13 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
     draft = EngineDraft(run)
     draft.image = run.get("image").text() or document.get("image").text()
     draft.has_default_image = True
-    draft.env.replace({**dict.fromkeys(UNKNOWN), **cluster})
+    draft.env.replace({**dict.fromkeys(RUN_VARIABLES), **cluster})
     _add_variables(draft, document.get("env"))
     _add_command(draft, run, document)
-    paths = [path for field in MOUNTING for path in map(_mount_path, document.get(field).items()) if path is not None]
-    draft.mounts = Mounts(path for path in paths if MOUNTED.match(path) is not None)
+    paths = [
+        path for field in MOUNT_FIELDS for path in map(_mount_path, document.get(field).items()) if path is not None
+    ]
+    draft.mounts = Mounts(path for path in paths if CONTAINER_PATH.match(path) is not None)
     draft.hardware += _gpu_signs(run) or _gpu_signs(document)
     draft.folder = document.get("working_dir").text() or ""
     with unread_fields((DSTACK_RUN, run)):

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.dynamo_defaults import FRONTEND, MAIN, add_command
-from policy.intake.manifests.dynamo_fields import ALONE, COMPONENT, GRAPH, SERVICE
-from policy.intake.manifests.dynamo_metadata import add_converted, object_doubt
-from policy.intake.manifests.dynamo_mounts import SIDECAR, in_component, in_service, with_mounts_of
-from policy.intake.manifests.engine_doubts import doubted
+from policy.intake.manifests.dynamo_fields import COMPONENT, GRAPH, LONE_COMPONENT, SERVICE
+from policy.intake.manifests.dynamo_metadata import add_conversion_problem, object_doubt
+from policy.intake.manifests.dynamo_mounts import SIDECAR, component_containers, service_containers, with_mounts_of
+from policy.intake.manifests.engine_doubts import engine_doubt
 from policy.intake.manifests.hardware import component_signs
 from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.mounts import mount_paths
 from policy.intake.manifests.pods import (
-    note_mounting,
+    note_mounting_containers,
     pod_containers,
     read_container,
     read_env,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.draft import EngineDraft
     from policy.intake.manifests.reading import ManifestNode
 
-SET: Final = (
+OPERATOR_VARIABLES: Final = (
     *(
         "DYN_NAMESPACE",
         "DYN_NAMESPACE_WORKER_SUFFIX",
@@ -57,20 +57,20 @@ SET: Final = (
     *("GROVE_PCSG_TEMPLATE_NUM_PODS", "LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
 )
 """The variables that the operator, or Grove or LeaderWorkerSet for it, may set if the container does not."""
-REPLACED: Final = ("DYNAMO_PORT", "NATS_SERVER", "ETCD_ENDPOINTS")
+APPENDED_VARIABLES: Final = ("DYNAMO_PORT", "NATS_SERVER", "ETCD_ENDPOINTS")
 """The ones that several releases append after the container's own variables."""
-PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]++")
+PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]++")
 """Matches a word that a shell does not change."""
-PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
+PLAIN_WORDS: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
 """Matches words that a shell only splits."""
 SCRIPT_WORDS: Final = 3
 MAX_SHOWN: Final = 3
-JOINED: Final = (
+JOIN_DOUBT: Final = (
     "for {} nodes several releases of Dynamo's operator join the words of the command with blanks, and a shell splits "
     "and expands them again; write words without quotes, braces, variables and other characters of a shell"
 )
 ELASTIC: Final = "--enable-elastic-ep"
-QUOTED: Final = (
+QUOTE_DOUBT: Final = (
     f"for `{ELASTIC}` several releases of Dynamo's operator put each word in quotes into a script, in which Kubernetes "
     "then replaces {}, whose value may end the quotes; write the value itself"
 )
@@ -91,7 +91,7 @@ def read_graph(document: ManifestNode) -> None:
 def read_component(document: ManifestNode) -> None:
     """Read a component that is deployed without a graph."""
     spec = document.get("spec")
-    with unread_fields((ALONE, spec)), _doubted(document):
+    with unread_fields((LONE_COMPONENT, spec)), _doubted(document):
         _read_service(spec, spec)
         _read_component(spec, spec)
 
@@ -100,10 +100,10 @@ def read_component(document: ManifestNode) -> None:
 def _doubted(document: ManifestNode) -> Iterator[None]:
     """Add the doubt about the object's labels and annotations to the engines that are read within."""
     count = len(document.reader.containers)
-    with doubted(document.reader, lambda: object_doubt(document)):
+    with engine_doubt(document.reader, lambda: object_doubt(document)):
         yield
     if len(document.reader.containers) == count:
-        add_converted(document)
+        add_conversion_problem(document)
 
 
 def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
@@ -112,13 +112,13 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
         *mount_paths(service.get("volumeMounts").value, "mountPoint"),
         *mount_paths([service.get("pvc").value], "mountPoint"),  # of earlier releases
     ]
-    note_mounting(pod, in_service(service.value, pod.value))
+    note_mounting_containers(pod, service_containers(service.value, pod.value))
     if pod.get("mainContainer").is_object():
         main = pod.get("mainContainer")
-        draft = read_container(main.with_value({**main.value, "name": MAIN}), pod, mounts, SET)
+        draft = read_container(main.with_value({**main.value, "name": MAIN}), pod, mounts, OPERATOR_VARIABLES)
         draft.hardware += component_signs(service.get("resources").value)
         own = _own_variables(draft)
-        draft.env.replace(dict.fromkeys(SET))
+        draft.env.replace(dict.fromkeys(OPERATOR_VARIABLES))
         read_shared_env(graph.get("envs"), draft)
         draft.has_hidden_variables = draft.has_hidden_variables or bool(service.get("envFromSecret").value)
         read_env(service.get("envs"), draft)
@@ -131,7 +131,7 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
             service,
             draft,
             (graph.get("envs"), service.get("envs"), pod.get("mainContainer", "env")),
-            added=SET,
+            added=OPERATOR_VARIABLES,
             replaced=[name for name, value in draft.env.items() if value is None],
         )
         add_command(draft, service.get("componentType").text() or "")
@@ -143,13 +143,15 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
 def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
     pod = component.get("podTemplate", "spec")
     mounts = mount_paths([component.get("compilationCache").value], "mountPath")
-    sharing = in_component(component.value, pod.value)
-    note_mounting(pod, sharing)
+    sharing = component_containers(component.value, pod.value)
+    note_mounting_containers(pod, sharing)
     for container in pod_containers(pod):
         shared = next((each for each in sharing if each["name"] == container.get("name").value), None)
-        draft = read_container(container if shared is None else container.with_value(shared), pod, mounts, SET)
+        draft = read_container(
+            container if shared is None else container.with_value(shared), pod, mounts, OPERATOR_VARIABLES
+        )
         own = _own_variables(draft)
-        draft.env.replace(dict.fromkeys(SET))
+        draft.env.replace(dict.fromkeys(OPERATOR_VARIABLES))
         read_shared_env(graph.get("env"), draft)
         draft.env.update(own)
         _merge(draft, container.get("env"), (graph.get("env"),), is_above=True)
@@ -176,7 +178,7 @@ def _read_sidecar(service: ManifestNode, pod: ManifestNode, mounts: Sequence[str
         return
     fields = {"image": sidecar.value.get("image"), "args": sidecar.value.get("args"), "env": sidecar.value.get("envs")}
     container = with_mounts_of({"name": SIDECAR, **fields}, pod.get("mainContainer").value)
-    draft = read_container(sidecar.with_value(container), pod, mounts, SET)
+    draft = read_container(sidecar.with_value(container), pod, mounts, OPERATOR_VARIABLES)
     draft.has_hidden_variables = draft.has_hidden_variables or bool(sidecar.get("envFromSecret").value)
     add_command(draft, FRONTEND)
     if draft.starts_vllm():
@@ -186,7 +188,7 @@ def _read_sidecar(service: ManifestNode, pod: ManifestNode, mounts: Sequence[str
 def _own_variables(draft: EngineDraft) -> dict[str, str | None]:
     """The variables that the container itself sets."""
     named = [item.get("name").value for item in draft.node.get("env").items()]
-    return {name: value for name, value in draft.env.items() if name not in SET or name in named}
+    return {name: value for name, value in draft.env.items() if name not in OPERATOR_VARIABLES or name in named}
 
 
 def _merge(draft: EngineDraft, own: ManifestNode, given: Sequence[ManifestNode], *, is_above: bool = False) -> None:
@@ -199,8 +201,8 @@ def _merge(draft: EngineDraft, own: ManifestNode, given: Sequence[ManifestNode],
     if not draft.node.reader.may_copy(0, draft.node):
         return
     found: dict[str, ManifestNode] = {}
-    doubtful = set(REPLACED)
-    draft.env.update(dict.fromkeys(REPLACED))
+    doubtful = set(APPENDED_VARIABLES)
+    draft.env.update(dict.fromkeys(APPENDED_VARIABLES))
     with draft.node.reader.separate(are_reported=False):  # the faults are reported where they were read first
         for env in (*given, own):
             named: dict[str, ManifestNode] = {}
@@ -232,11 +234,11 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
             "`--data-parallel-…`; they are not known here"
         )
         if not _is_plain(draft.words):
-            draft.doubt(JOINED.format(nodes))
+            draft.doubt(JOIN_DOUBT.format(nodes))
     elif any(ELASTIC in word.replace("_", "-") for word in draft.words):
         ending = [f"$({name})" for name in _ending_quotes(draft)]
         if ending:
-            draft.doubt(QUOTED.format(enumerated(ending, MAX_SHOWN)))
+            draft.doubt(QUOTE_DOUBT.format(enumerated(ending, MAX_SHOWN)))
     draft.finish()
 
 
@@ -256,5 +258,5 @@ def _is_plain(words: Sequence[str]) -> bool:
     """Whether a shell splits the joined words into the same ones; it splits a script in any case."""
     *others, last = words or [""]
     is_script = len(words) == SCRIPT_WORDS and words[1] == "-c"
-    pattern = PLAIN_TEXT if is_script else PLAIN
-    return pattern.fullmatch(last) is not None and all(PLAIN.fullmatch(word) is not None for word in others)
+    pattern = PLAIN_WORDS if is_script else PLAIN_WORD
+    return pattern.fullmatch(last) is not None and all(PLAIN_WORD.fullmatch(word) is not None for word in others)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from policy.intake.manifests.draft import EngineDraft
 
-ADDED: Final = "added by Dynamo"
+OPERATOR_PLACE: Final = "added by Dynamo"
 MAIN: Final = "main"
 FRONTEND: Final = "frontend"
 PICKER: Final = "epp"
 SHELL: Final = ("/bin/sh", "-c")
 PYTHON: Final = ("python3",)
 FRONTEND_ARGUMENTS: Final = ("-m", "dynamo.frontend")
-BY_SHELL: Final = (
+SHELL_DOUBT: Final = (
     "releases of Dynamo's operator differ in what runs arguments without a command: the image's entry point, or "
     "`/bin/sh -c`; write the command"
 )
@@ -34,7 +34,7 @@ def add_command(draft: EngineDraft, component: str) -> None:
     """
     if component == FRONTEND:
         if not any(place.startswith("args") for place in draft.places):
-            draft.add(ADDED, *FRONTEND_ARGUMENTS)
+            draft.add(OPERATOR_PLACE, *FRONTEND_ARGUMENTS)
         if not draft.has_command:
             _prepend(draft, PYTHON)
     elif component != PICKER and not draft.has_command:
@@ -51,9 +51,9 @@ def _run_by_shell(draft: EngineDraft) -> None:
         return
     draft.words, draft.places, draft.problem, draft.doubts, draft.server = words, places, "", doubts, None
     draft.has_command = False
-    draft.doubt(BY_SHELL)
+    draft.doubt(SHELL_DOUBT)
 
 
 def _prepend(draft: EngineDraft, command: Sequence[str]) -> None:
-    draft.words[:0], draft.places[:0] = command, [ADDED] * len(command)
+    draft.words[:0], draft.places[:0] = command, [OPERATOR_PLACE] * len(command)
     draft.has_command = True

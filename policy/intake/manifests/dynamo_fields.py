@@ -46,6 +46,6 @@ SERVICE: Final = COMPONENT | fields(
     volumeMounts=fields("mountPoint name useAsCompilationCache"),
 )
 """A service of v1alpha1; `pvc` is of earlier releases."""
-ALONE: Final = SERVICE | fields("backendFramework dynamoComponent dynamoTag env")
+LONE_COMPONENT: Final = SERVICE | fields("backendFramework dynamoComponent dynamoTag env")
 """A component that is deployed without a graph."""
 DYNAMO_OBJECT: Final = OBJECT

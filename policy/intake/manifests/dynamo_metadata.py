@@ -3,8 +3,8 @@
 Read at the main branch, November 2026. The operator reads annotations of a graph, of a component and of their pods.
 Annotations that begin with ``dgd-`` or ``dcd-`` hold what the fields of v1alpha1 cannot express. The conversion to
 v1beta1 takes containers, mounts and other fields from them, even if a user wrote them; in an object of v1beta1 they
-change nothing. Snapshots replace the process of a container. The names in ``HARMLESS`` change no container, except for
-what ``dynamo`` reads or regards as unknown; any other name of NVIDIA's makes the object's engines doubtful.
+change nothing. Snapshots replace the process of a container. ``HARMLESS_NAMES`` change no container, except for what
+``dynamo`` reads or regards as unknown; any other name of NVIDIA's makes the object's engines doubtful.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command_line import Container
-from policy.intake.manifests.metadata_names import is_of, names_doubt
+from policy.intake.manifests.metadata_names import is_in_group, names_doubt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ GROUP: Final = "nvidia.com"
 HUB: Final = f"{GROUP}/v1beta1"
 """The version that the operator works with."""
 CONVERSION: Final = (f"{GROUP}/dgd-", f"{GROUP}/dcd-")
-OF_GRAPH: Final = frozenset(
+GRAPH_NAMES: Final = frozenset(
     {
         *("enable-grove", "enable-disaggregatedset", "workload-provider", "grove-update-strategy", "restartAt"),
         *("disable-image-pull-secret-discovery", "dynamo-discovery-backend", "dynamo-discovery-enabled"),
@@ -33,7 +33,7 @@ OF_GRAPH: Final = frozenset(
     }
 )
 """The names that set what runs the pods, where, how they find each other, and the backend for several nodes."""
-OF_POD: Final = frozenset(
+POD_NAMES: Final = frozenset(
     {
         *("selector", "metrics-enabled", "dynamo-graph-deployment-name", "dynamo-namespace", "dynamo-worker-hash"),
         *("dynamo-component", "dynamo-component-type", "dynamo-sub-component-type", "dynamo-component-class"),
@@ -41,14 +41,14 @@ OF_POD: Final = frozenset(
     }
 )
 """The names that identify an object or a pod to others."""
-OF_CONVERSION: Final = frozenset({"dgd-legacy-worker-hash", "dgd-nil-services", "dgd-status", "dcd-status"})
-HARMLESS: Final = frozenset(
-    {*(f"{GROUP}/{name}" for name in OF_GRAPH | OF_POD | OF_CONVERSION), f"dynamo.{GROUP}/gpu-power-limit"}
+CONVERSION_NAMES: Final = frozenset({"dgd-legacy-worker-hash", "dgd-nil-services", "dgd-status", "dcd-status"})
+HARMLESS_NAMES: Final = frozenset(
+    {*(f"{GROUP}/{name}" for name in GRAPH_NAMES | POD_NAMES | CONVERSION_NAMES), f"dynamo.{GROUP}/gpu-power-limit"}
 )
 HARMLESS_PREFIXES: Final = (f"{GROUP}/dgdr-", f"{GROUP}/dynamo-topology.")
 """The prefixes of the names that a request for a graph and the topology of a pod use."""
-CHANGES: Final = "{} of {} may change the containers, as Dynamo's operator reads it there; leave it out"
-NAMES: Final = ("vllm", "serve")
+CHANGE_DOUBT: Final = "{} of {} may change the containers, as Dynamo's operator reads it there; leave it out"
+SERVER_WORDS: Final = ("vllm", "serve")
 POD_METADATA: Final = (("extraPodMetadata",), ("podTemplate", "metadata"))
 """Where a service and a component have the labels and annotations of their pods."""
 
@@ -58,22 +58,22 @@ def object_doubt(document: ManifestNode) -> str:
     is_hub = document.value.get("apiVersion") == HUB
 
     def is_changing(name: str) -> bool:
-        if not is_of(name, GROUP) or name in HARMLESS or name.startswith(HARMLESS_PREFIXES):
+        if not is_in_group(name, GROUP) or name in HARMLESS_NAMES or name.startswith(HARMLESS_PREFIXES):
             return False
         return not (is_hub and name.startswith(CONVERSION))
 
-    doubts = (names_doubt(node, is_changing, CHANGES) for node in _metadata(document))
+    doubts = (names_doubt(node, is_changing, CHANGE_DOUBT) for node in _metadata(document))
     return next(filter(None, doubts), "")
 
 
-def add_converted(document: ManifestNode) -> None:
+def add_conversion_problem(document: ManifestNode) -> None:
     """Add an item with a problem if the conversion may add vLLM's server to an object without an engine."""
     metadata = document.get("metadata")
     annotations = metadata.value.get("annotations") if isinstance(metadata.value, dict) else None
     if document.value.get("apiVersion") == HUB or not isinstance(annotations, dict):
         return
     texts = [text for name, text in annotations.items() if isinstance(name, str) and name.startswith(CONVERSION)]
-    if any(isinstance(text, str) and any(word in text for word in NAMES) for text in texts):
+    if any(isinstance(text, str) and any(word in text for word in SERVER_WORDS) for text in texts):
         found = metadata.below(["annotations"])
         found.reader.add(Container(found.path, problem=object_doubt(document)), found)
 

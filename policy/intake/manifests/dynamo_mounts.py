@@ -14,7 +14,7 @@ SIDECAR: Final = "sidecar-frontend"
 """The name of the container that the operator makes from a service's ``frontendSidecar``."""
 
 
-def in_service(service: Any, pod: Any) -> list[dict[str, Any]]:
+def service_containers(service: Any, pod: Any) -> list[dict[str, Any]]:
     """The containers of a service's pod that are not in the ``containers`` of its spec."""
     main = _field(pod, "mainContainer")
     found = [{**main, "name": MAIN}] if isinstance(main, dict) else []
@@ -23,7 +23,7 @@ def in_service(service: Any, pod: Any) -> list[dict[str, Any]]:
     return found
 
 
-def in_component(component: Any, pod: Any) -> list[dict[str, Any]]:
+def component_containers(component: Any, pod: Any) -> list[dict[str, Any]]:
     """The container of a component's pod to which the operator adds mounts, with these mounts; empty if none is."""
     name = _field(component, "frontendSidecar")
     containers = _field(pod, "containers")

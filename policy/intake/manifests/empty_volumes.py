@@ -14,11 +14,11 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-WRITABLE: Final = "emptyDir"
+EMPTY_DIR: Final = "emptyDir"
 PROJECTED: Final = "projected"
 MAX_WRITERS: Final = 2
 """The most containers kept that may fill a volume; of two, at least one is not the engine's."""
-FILES: Final = frozenset({"secret", "downwardAPI", "serviceAccountToken"})
+FILE_SOURCES: Final = frozenset({"secret", "downwardAPI", "serviceAccountToken"})
 """The volumes, and the sources of projected ones, that have files but no folders, unless a path states one."""
 
 
@@ -38,19 +38,19 @@ class EmptyVolumes(Struct, frozen=True):
         return writers is not None and all(writer == container for writer in writers)
 
 
-def empty_volumes(pod: Any, claimed: Collection[str] = (), others: Sequence[Any] = ()) -> EmptyVolumes:
+def empty_volumes(pod: Any, claim_names: Collection[str] = (), others: Sequence[Any] = ()) -> EmptyVolumes:
     """The empty volumes of a pod's spec; the spec may have any content.
 
-    ``claimed`` are the names of the claims of the pod's controller, which replace volumes of the same names. ``others``
-    are containers that the spec does not have, or those of the spec with mounts that the controller adds.
+    ``claim_names`` are the names of the claims of the pod's controller, which replace volumes of the same names.
+    ``others`` are containers that the spec does not have, or those of the spec with mounts that the controller adds.
     """
     found: dict[str, list[object]] = {}
     writable: set[str] = set()
     for volume in _objects(pod, "volumes"):
         name = volume.get("name")
-        if isinstance(name, str) and name not in claimed and _is_empty(volume):
+        if isinstance(name, str) and name not in claim_names and _is_empty(volume):
             found[name] = []
-            if WRITABLE in volume:
+            if EMPTY_DIR in volume:
                 writable.add(name)
     containers = (*_objects(pod, "initContainers"), *_objects(pod, "containers"), *others) if writable else ()
     for container in containers:
@@ -73,8 +73,8 @@ def claimed_volumes(controller: Any) -> frozenset[str]:
 def _is_empty(volume: dict[str, Any]) -> bool:
     """Whether a volume has no folders when the pod starts; fields that are null count as absent, as in Kubernetes."""
     kinds = [kind for kind, source in volume.items() if kind != "name" and source is not None]
-    if WRITABLE in volume:
-        return kinds in ([], [WRITABLE])
+    if EMPTY_DIR in volume:
+        return kinds in ([], [EMPTY_DIR])
     if kinds == [PROJECTED]:
         sources = volume[PROJECTED].get("sources") if isinstance(volume[PROJECTED], dict) else None
         return isinstance(sources, list) and all(isinstance(each, dict) and _has_files(each) for each in sources)
@@ -86,7 +86,7 @@ def _has_files(sources: dict[str, Any]) -> bool:
     for kind, source in sources.items():
         if kind == "name" or source is None:
             continue
-        if kind not in FILES or not isinstance(source, dict):
+        if kind not in FILE_SOURCES or not isinstance(source, dict):
             return False
         paths = [source.get("path"), *(item.get("path") for item in _objects(source, "items"))]
         if any(isinstance(path, str) and "/" in path for path in paths):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def doubted(reader: ManifestReader, why: Callable[[], str]) -> Iterator[None]:
+def engine_doubt(reader: ManifestReader, why: Callable[[], str]) -> Iterator[None]:
     """Add a doubt, with a note, to the engines that are read within; ``why`` is called only if there are any."""
     count = len(reader.containers)
     yield

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+", re.ASCII)
-ESCAPED: Final = frozenset('"\\`$')
+ESCAPABLE_CHARACTERS: Final = frozenset('"\\`$')
 """The characters that a backslash escapes within double quotes."""
 VALUE: Final = re.compile(
     r"""(?P<blank>[ \t]++)|'(?P<single>[^']*+)(?:'|\Z)|"(?P<double>(?:[^"\\]|\\.)*+)\\?(?:"|\Z)"""
@@ -78,6 +78,6 @@ def _unescaped(part: re.Match[str]) -> str:
 
 
 def _in_quotes(char: str) -> str:
-    if char in ESCAPED:
+    if char in ESCAPABLE_CHARACTERS:
         return char
     return "" if char == "\n" else f"\\{char}"

@@ -2,7 +2,7 @@
 
 The tables of controllers list all fields that the definitions of their objects have, and those of charts all values
 that the templates read: any other field is of an unknown release. A tool's file may have the user's own fields, so only
-those count whose names suggest that they change a container (``CHANGING``).
+those count whose names suggest that they change a container (``CHANGING_FIELD``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-CHANGING: Final = re.compile(
+CHANGING_FIELD: Final = re.compile(
     r"(?:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z]))(?i:command|entry_?point|args|argument|flag|env(?!oy)|image|volume"
     r"|mount|pvc|storage|init(?!ial)|setup|patch|overrid|plugin|extra|config|checkpoint|adapter|lora|weight|package"
     r"|memory_?service|failover|experimental)|^load$"
@@ -23,7 +23,7 @@ class FieldTable(NamedTuple):
 
     ``known`` fields are read, or change no container. ``parts`` has the tables of those that are an object, or a list
     of objects, with listed fields. ``changing`` fields are known to change a container, and not read. With ``is_open``
-    any other field is harmless, unless its name matches ``CHANGING``.
+    any other field is harmless, unless its name matches ``CHANGING_FIELD``.
     """
 
     known: frozenset[str]
@@ -46,7 +46,7 @@ def fields(known: str = "", *, changing: str = "", **parts: FieldTable) -> Field
 
 
 def open_fields(known: str = "") -> FieldTable:
-    """The table of an object that may have fields of the user's own; ``known`` are those that match ``CHANGING``."""
+    """The table of an object that may have the user's own fields; ``known`` are those that match ``CHANGING_FIELD``."""
     return FieldTable(frozenset(known.split()), {}, is_open=True)
 
 

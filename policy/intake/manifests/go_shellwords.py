@@ -26,7 +26,7 @@ PIECE: Final = re.compile(
 """Matches a piece of a word, the blanks between words, or a character that may end the command."""
 SUBSTITUTION: Final = re.compile(r"\(((?:[^()\\]|\\.)*+)\)", re.DOTALL)
 """Matches ``$(…)`` after its dollar sign. Quotes have no meaning in it, and it cannot be nested."""
-ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 CONTROL_LETTERS: Final = frozenset("nt")
 """Letters that a backslash leaves unchanged, but turns into a newline and a tab from go-shellwords 1.0.13 on."""
 OPEN_QUOTE: Final = "a quote is not closed, or nothing follows the last backslash"
@@ -101,8 +101,8 @@ class _Splitter:
 
     def add_escaped(self, part: str) -> None:
         """Add a piece without its backslashes."""
-        self.is_unknown = self.is_unknown or any(found in CONTROL_LETTERS for found in ESCAPED.findall(part))
-        self.add(ESCAPED.sub(r"\1", part))
+        self.is_unknown = self.is_unknown or any(found in CONTROL_LETTERS for found in ESCAPE.findall(part))
+        self.add(ESCAPE.sub(r"\1", part))
 
     def add_substitution(self, at: int) -> int:
         """Add the rest of ``$(…)``, from its bracket on; returns the position after it."""

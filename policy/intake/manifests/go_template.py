@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from policy.intake.command.words import Unknown
 
-OPEN: Final = "{{"
-CLOSE: Final = "}}"
+ACTION_START: Final = "{{"
+ACTION_END: Final = "}}"
 MAX_ACTIONS: Final = 256
 MAX_NESTED: Final = 8
 MAX_SIZE: Final = 100_000
@@ -24,12 +24,12 @@ TOKEN: Final = re.compile(
     r"(?P<field>\.[A-Za-z0-9_.]*)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<number>-?[0-9]+)|`(?P<raw>[^`]*)`"
     r"|(?P<open>\()|(?P<close>\))|(?P<blank>[ ]+)"
 )
-UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
+GAP_SEPARATORS: Final = re.compile(r"[^A-Za-z0-9_.]+")
 """Matches the characters of an expression that the name of its gap leaves out."""
-SHOWN: Final = 60
+MAX_GAP_NAME: Final = 60
 JSON_NAMES: Final = {"KVCacheOffloading": "kvCacheOffloading", "LoRA": "lora", "URI": "uri", "CPU": "cpu"}
 """The fields of KServe's API whose names in JSON differ from those in Go by more than the first letter."""
-BLOCKS: Final = frozenset({"range", "with", "define", "block"})
+BLOCK_KEYWORDS: Final = frozenset({"range", "with", "define", "block"})
 
 Function: TypeAlias = Callable[[Sequence[Any]], Any]
 
@@ -52,7 +52,7 @@ class TemplateContext(Struct, frozen=True):
     functions: Mapping[str, Function]
 
 
-class Rendered(Struct, frozen=True):
+class RenderedText(Struct, frozen=True):
     """A rendered text, an ``Unknown`` if it has a gap, written as ``${NAME!}``.
 
     ``assumed`` has the conditions whose value is not known, each with the text that was left out.
@@ -73,7 +73,7 @@ class _Block(Struct):
     left_out: list[str] = []
 
 
-def render(text: str, context: TemplateContext) -> Rendered:
+def render(text: str, context: TemplateContext) -> RenderedText:
     """Render a text.
 
     Raises:
@@ -84,13 +84,13 @@ def render(text: str, context: TemplateContext) -> Rendered:
     assumed: list[tuple[str, str]] = []
     at, has_gap, is_trimmed, size = 0, False, False, 0
     for _ in range(MAX_ACTIONS):
-        start = text.find(OPEN, at)
+        start = text.find(ACTION_START, at)
         literal = text[at : start if start >= 0 else len(text)]
         literal = literal.lstrip(" ") if is_trimmed else literal
-        end = text.find(CLOSE, start) if start >= 0 else -1
+        end = text.find(ACTION_END, start) if start >= 0 else -1
         if start >= 0 and end < 0:
-            raise TemplateError(f"an action is not closed with `{CLOSE}`")
-        action = text[start + len(OPEN) : end] if start >= 0 else ""
+            raise TemplateError(f"an action is not closed with `{ACTION_END}`")
+        action = text[start + len(ACTION_START) : end] if start >= 0 else ""
         if action.startswith("- "):
             action, literal = action[1:], literal.rstrip(" ")
         is_trimmed = action.endswith(" -")
@@ -102,10 +102,10 @@ def render(text: str, context: TemplateContext) -> Rendered:
             blocks[-1].left_out.append(literal)
         if start < 0:
             break
-        at = end + len(CLOSE)
+        at = end + len(ACTION_END)
         keyword = action.partition(" ")[0]
-        if keyword in {"if", "else", "end"} or keyword in BLOCKS:
-            if keyword in BLOCKS and is_shown:
+        if keyword in {"if", "else", "end"} or keyword in BLOCK_KEYWORDS:
+            if keyword in BLOCK_KEYWORDS and is_shown:
                 output.append(_gap(action))
                 has_gap = True
             _change_blocks(keyword, action, blocks, context, assumed, is_shown=is_shown)
@@ -121,7 +121,7 @@ def render(text: str, context: TemplateContext) -> Rendered:
     if blocks:
         raise TemplateError("a block is not closed with `{{ end }}`")
     rendered = "".join(output)
-    return Rendered(Unknown(rendered) if has_gap else rendered, tuple(assumed))
+    return RenderedText(Unknown(rendered) if has_gap else rendered, tuple(assumed))
 
 
 def _change_blocks(
@@ -134,7 +134,7 @@ def _change_blocks(
     is_shown: bool,
 ) -> None:
     """Open a block, change to its next branch, or close it. A condition that is not known counts as false."""
-    if keyword in BLOCKS:
+    if keyword in BLOCK_KEYWORDS:
         blocks.append(_Block(is_shown=False, is_chosen=True, is_inside=False))
         return
     if keyword == "if":
@@ -161,7 +161,7 @@ def _change_blocks(
 
 def _gap(action: str) -> str:
     """What stands for an unknown value; no shell can expand it."""
-    return f"${{{UNNAMED.sub(' ', action[:SHOWN]).strip(' .').replace(' ', '_') or 'template'}!}}"
+    return f"${{{GAP_SEPARATORS.sub(' ', action[:MAX_GAP_NAME]).strip(' .').replace(' ', '_') or 'template'}!}}"
 
 
 def _written(value: Any) -> str | None:

@@ -18,7 +18,7 @@ from policy.intake.manifests.hardware_tables import (
     GRAPHICS,
     LABEL_VALUES,
     LABELS,
-    NO,
+    NEGATIVE_VALUES,
     PROFILES,
     RESOURCES,
     RUNTIMES,
@@ -38,7 +38,7 @@ MAX_NAME: Final = 317
 """The maximum length of a qualified name in Kubernetes, with its prefix."""
 ZERO: Final = re.compile(r"[+-]?0{1,64}(?:\.0{0,64})?")
 NVIDIA: Final = "nvidia.com/gpu"
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+REQUIRED_AFFINITY: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def container_signs(container: ManifestNode) -> Iterator[HardwareSign]:
@@ -83,7 +83,7 @@ def pod_signs(pod: ManifestNode) -> list[HardwareSign]:
 def _pod_signs(spec: object) -> Iterator[HardwareSign]:
     yield from runtime_signs(_at(spec, "runtimeClassName"), "runtimeClassName")
     yield from node_signs(_at(spec, "nodeSelector"), "nodeSelector")
-    yield from affinity_signs(_at(spec, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"), "affinity")
+    yield from affinity_signs(_at(spec, "affinity", "nodeAffinity", REQUIRED_AFFINITY, "nodeSelectorTerms"), "affinity")
     for item in _items(_at(spec, "tolerations")):
         key = _at(item, "key")
         platform = platform_of(key, RESOURCES) if _is_name(key) else None
@@ -199,7 +199,7 @@ def _label_platform(key: str, values: object) -> str | None:
     if key in LABEL_VALUES:
         found = {platform_of(text, LABEL_VALUES[key]) for text in texts}
         return found.pop() if len(found) == 1 else None
-    if any(text in NO for text in texts):
+    if any(text in NEGATIVE_VALUES for text in texts):
         return None
     return platform_of(key, LABELS)
 

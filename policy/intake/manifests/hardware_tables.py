@@ -45,7 +45,7 @@ LABEL_VALUES: Final = {
     "accelerator": {"huawei-ascend": "ascend", "nvidia": "cuda", "amd": "rocm"},  # of Ascend's plugin, and by custom
 }
 """The keys of node labels whose value shows the hardware, each with the beginnings of the values in lower case."""
-NO: Final = frozenset({"false", "no", "0", "none"})
+NEGATIVE_VALUES: Final = frozenset({"false", "no", "0", "none"})
 """The values of a label that say that a node does not have the hardware."""
 
 RUNTIMES: Final = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.errors import RulesInvalid
 from policy.intake.command_line import Container
 from policy.intake.manifests import images, values
-from policy.intake.manifests.helm_set import WORDS, Assignment, assigned
+from policy.intake.manifests.helm_set import CONSTANTS, Assignment, apply_assignments
 from policy.intake.manifests.reading import ManifestNode
 from policy.messages import enumerated
 from policy.parser.yamltree import read_yaml
@@ -30,7 +30,7 @@ KUSTOMIZATIONS: Final = {
     ("kustomize.toolkit.fluxcd.io", "Kustomization"): "flux build kustomization NAME --path FOLDER",
 }
 """The kustomizations, with the command that shows the objects of each."""
-RENDER: Final = {
+RENDER_COMMANDS: Final = {
     RELEASE: "helm get manifest RELEASE",
     APPLICATION: "argocd app manifests NAME",
     APPLICATION_SET: "argocd app manifests NAME",
@@ -50,19 +50,19 @@ SOURCE_OVERRIDES: Final = ("helm.valueFiles", "helm.fileParameters", "kustomize"
 """The same fields of one source of Argo CD."""
 CONTENTS: Final = ("spec.postRenderers", "spec.templatePatch", "spec.generators.*.*.template.spec", "kustomize")
 """The override fields that may hold an image or a command of vLLM, and not only names of other objects and files."""
-KUSTOMIZED: Final = (
+KUSTOMIZE_FIELDS: Final = (
     *("images", "patches", "patchesStrategicMerge", "patchesJson6902", "helmCharts"),
     *("spec.images", "spec.patches", "spec.patchesStrategicMerge", "spec.patchesJson6902", "spec.postBuild.substitute"),
 )
 """The fields of a kustomization, Kustomize's or Flux's, that change objects of other files, or make them."""
-PIPED: Final = "`{} | runner-policy decide -`"
-BUILD: Final = (
-    "a kustomization changes objects of other files, and these show vLLM; build it and send what it prints: " + PIPED
+PIPE: Final = "`{} | runner-policy decide -`"
+KUSTOMIZE_PROBLEM: Final = (
+    "a kustomization changes objects of other files, and these show vLLM; build it and send what it prints: " + PIPE
 )
-SEND: Final = "send what is installed: " + PIPED
-OVERRIDDEN: Final = "{} may override what is read here, and is not read"
-SHOWN: Final = "`{}` shows vLLM, and the values that it changes are not in the manifest"
-WITHOUT_CHART: Final = "the `HelmChart` whose values this `HelmChartConfig` overrides is not in the manifest"
+SEND_INSTALLED: Final = "send what is installed: " + PIPE
+OVERRIDE_DOUBT: Final = "{} may override what is read here, and is not read"
+UNSEEN_VALUES: Final = "`{}` shows vLLM, and the values that it changes are not in the manifest"
+MISSING_CHART: Final = "the `HelmChart` whose values this `HelmChartConfig` overrides is not in the manifest"
 SEVERAL_CONFIGS: Final = (
     "several `HelmChartConfig` objects of the manifest may override what is read here; state the `metadata.namespace` "
     "of each"
@@ -71,10 +71,10 @@ SEVERAL_CONFIGS: Final = (
 
 def read_kustomization(node: ManifestNode, identity: tuple[str, str]) -> None:
     """Add a problem for a kustomization whose changes show vLLM; the objects that it changes are in other files."""
-    for field, found in _overrides(node, KUSTOMIZED).items():
+    for field, found in _overrides(node, KUSTOMIZE_FIELDS).items():
         if _shows_vllm(found):
             place = node.get(*field.split("."))
-            place.reader.add(Container(place.path, problem=BUILD.format(KUSTOMIZATIONS[identity])), place)
+            place.reader.add(Container(place.path, problem=KUSTOMIZE_PROBLEM.format(KUSTOMIZATIONS[identity])), place)
             return
 
 
@@ -88,8 +88,8 @@ def read_helm_object(node: ManifestNode, identity: tuple[str, str], read: Callab
         release.read_chart(spec)
     elif identity == CHART_CONFIG:
         name = node.get("metadata", "name").text()
-        if name is None or node.reader.referenced(CHART, name) is None:
-            release.doubts.append(WITHOUT_CHART)
+        if name is None or node.reader.referenced_object(CHART, name) is None:
+            release.doubts.append(MISSING_CHART)
             release.read_values(spec.get("valuesContent"))
     else:
         spec = spec if identity == APPLICATION else spec.get("template", "spec")
@@ -108,7 +108,7 @@ class _Release:
         self.reader = node.reader
         self.doubts: list[str] = []
         self._overrides = _overrides(node, OVERRIDES[identity])
-        self._remedy = SEND.format(RENDER[identity])
+        self._remedy = SEND_INSTALLED.format(RENDER_COMMANDS[identity])
         self._read = read
 
     def read_values(self, node: ManifestNode) -> None:
@@ -118,7 +118,7 @@ class _Release:
     def read_chart(self, spec: ManifestNode) -> None:
         """Read a HelmChart of K3s: its `set` over the values of its HelmChartConfig over its own."""
         name = self.node.get("metadata", "name").text()
-        config = None if name is None else self.reader.referenced(CHART_CONFIG, name)
+        config = None if name is None else self.reader.referenced_object(CHART_CONFIG, name)
         own = _values(spec.get("valuesContent"))
         if config is None and name is not None and self.reader.may_refer(CHART_CONFIG, name):
             self.doubts.append(SEVERAL_CONFIGS)
@@ -133,7 +133,7 @@ class _Release:
                 below = {} if own is None else own.value
                 own = _within(spec.get("valuesContent"), _merged(below, above.value))
             for field in _overrides(config, OVERRIDES[CHART_CONFIG]):
-                self.doubts.append(OVERRIDDEN.format(f"`{field}` of its `{CHART_CONFIG[1]}`"))
+                self.doubts.append(OVERRIDE_DOUBT.format(f"`{field}` of its `{CHART_CONFIG[1]}`"))
         given = spec.get("set")
         self._read_over(own, {}, _set(given.value), "spec.set", given)
 
@@ -158,7 +158,7 @@ class _Release:
         count = len(self.reader.containers)
         overrides = self._overrides | overrides
         legible = [each for each in assignments if isinstance(each, Assignment)]
-        content, skipped = assigned({} if below is None else below.value, legible)
+        content, skipped = apply_assignments({} if below is None else below.value, legible)
         if below is not None:
             self._read(_within(below, content) if len(skipped) < len(legible) else below)
         found = self.reader.containers[count:]
@@ -178,13 +178,13 @@ class _Release:
             self._add_problem(shown, self.node)
 
     def _doubt(self, found: list[Container], fields: list[str]) -> None:
-        doubts = [*self.doubts, *(OVERRIDDEN.format(each) for each in fields)]
+        doubts = [*self.doubts, *(OVERRIDE_DOUBT.format(each) for each in fields)]
         for container in found:
             container.notes.extend(f"{doubt}; {self._remedy}" for doubt in doubts)
             container.doubts.extend(doubts)
 
     def _add_problem(self, field: str, place: ManifestNode) -> None:
-        self.reader.add(Container(place.path, problem=f"{SHOWN.format(field)}; {self._remedy}"), place)
+        self.reader.add(Container(place.path, problem=f"{UNSEEN_VALUES.format(field)}; {self._remedy}"), place)
 
 
 def _overrides(node: ManifestNode, fields: tuple[str, ...]) -> dict[str, list[Any]]:
@@ -194,7 +194,7 @@ def _overrides(node: ManifestNode, fields: tuple[str, ...]) -> dict[str, list[An
 
 def _within(node: ManifestNode, content: object) -> ManifestNode:
     """A node with derived values, all of which have the pointer of ``node``."""
-    return ManifestNode(node.reader, content, node.path, node.pointer, within=True)
+    return ManifestNode(node.reader, content, node.path, node.pointer, shares_pointer=True)
 
 
 def _values(node: ManifestNode) -> ManifestNode | None:
@@ -241,7 +241,7 @@ def _set(given: object) -> list[Assignment | str]:
     """
     found: list[Assignment | str] = []
     for name, value in given.items() if isinstance(given, dict) else []:
-        is_text = isinstance(value, str) and value.lower() not in WORDS
+        is_text = isinstance(value, str) and value.lower() not in CONSTANTS
         found.append(Assignment(name, str(value), is_text) if type(value) in {int, str} else str(name))
     return found
 

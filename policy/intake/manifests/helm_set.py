@@ -14,10 +14,10 @@ from msgspec import Struct
 MAX_STEPS: Final = 30
 PATH: Final = re.compile(r"[A-Za-z0-9_-]++(?:\[[0-9]{1,4}\])*+(?:\.[A-Za-z0-9_-]++(?:\[[0-9]{1,4}\])*+)*+", re.ASCII)
 STEP: Final = re.compile(r"([A-Za-z0-9_-]++)|\[([0-9]++)\]", re.ASCII)
-UNCERTAIN: Final = re.compile(r"[,\\{}$]")
+UNCERTAIN_TEXT: Final = re.compile(r"[,\\{}$]")
 """Matches what separates, escapes or begins a list in Helm, or is replaced before Helm reads it."""
 INTEGER: Final = re.compile(r"0|[+-]?[1-9][0-9]{0,17}|[+-]0[0-9]{0,17}", re.ASCII)
-WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+CONSTANTS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 
 
 class Assignment(Struct, frozen=True):
@@ -28,14 +28,14 @@ class Assignment(Struct, frozen=True):
     is_text: bool = False
 
 
-def assigned(values: dict[str, Any], assignments: list[Assignment]) -> tuple[dict[str, Any], list[Assignment]]:
+def apply_assignments(values: dict[str, Any], assignments: list[Assignment]) -> tuple[dict[str, Any], list[Assignment]]:
     """A copy of the values with the assignments applied, and the uncertain assignments that it leaves out."""
     found = dict(values)
     copied = {id(found)}
     skipped = []
     for each in sorted(assignments, key=lambda each: each.is_text):  # Helm applies `--set-string` last
         steps = _steps(each.path)
-        is_certain = len(steps) <= MAX_STEPS and UNCERTAIN.search(each.value) is None
+        is_certain = len(steps) <= MAX_STEPS and UNCERTAIN_TEXT.search(each.value) is None
         value = each.value if each.is_text else _typed(each.value)
         if not (is_certain and _assign(found, steps, value, copied)):
             skipped.append(each)
@@ -50,8 +50,8 @@ def _steps(path: str) -> list[str | int]:
 
 
 def _typed(text: str) -> str | int | bool | None:
-    if text.lower() in WORDS:
-        return WORDS[text.lower()]
+    if text.lower() in CONSTANTS:
+        return CONSTANTS[text.lower()]
     return int(text) if INTEGER.fullmatch(text) is not None else text
 
 

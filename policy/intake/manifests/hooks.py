@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 AFTER_START: Final = ("lifecycle", "postStart")
 BEFORE_STOP: Final = ("lifecycle", "preStop")
 PROBES: Final = (("livenessProbe",), ("readinessProbe",), ("startupProbe",))
-KUBERNETES: Final = (AFTER_START, BEFORE_STOP, *PROBES)
+KUBERNETES_HOOKS: Final = (AFTER_START, BEFORE_STOP, *PROBES)
 """The fields of a container with a hook or a probe."""
-FIELDS: Final = frozenset(keys[0] for keys in KUBERNETES)
-UNREAD: Final = "{} runs a program beside vLLM, which is not read; it may start another engine"
+FIELDS: Final = frozenset(keys[0] for keys in KUBERNETES_HOOKS)
+UNREAD_HOOK: Final = "{} runs a program beside vLLM, which is not read; it may start another engine"
 PROBLEM: Final = (
     "{} {} vLLM's server beside the command, which is not decided; start the server as the command of a container or "
     "service of its own"
@@ -93,7 +93,7 @@ def read_hooks(
         return
     values: dict[str, str | None] | None = None
     container.get(*AFTER_START, "exec").is_object()  # others are faults
-    for keys in KUBERNETES:
+    for keys in KUBERNETES_HOOKS:
         value: object = container.value
         for key in (*keys, "exec", "command"):
             value = value.get(key) if isinstance(value, dict) else None
@@ -110,4 +110,4 @@ def read_hooks(
                     continue
             read_hook(container.below(keys), ".".join(keys), value, draft, is_last=keys == BEFORE_STOP)
         elif value is not None and keys == AFTER_START:
-            draft.note(UNREAD.format(f"`{'.'.join(keys)}`"))
+            draft.note(UNREAD_HOOK.format(f"`{'.'.join(keys)}`"))

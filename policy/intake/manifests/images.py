@@ -18,8 +18,8 @@ from policy.rules.images import NO_PLATFORM, EntryPoint
 if TYPE_CHECKING:
     from policy.rules.images import ImageRelease, ImageRow, ImageTable
 
-NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
-LEGAL: Final = re.compile(r"[a-z0-9._-]*")
+VLLM_NAME: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
+LEGAL_NAME: Final = re.compile(r"[a-z0-9._-]*")
 """Matches the characters of an image's name; a template or a variable has others."""
 PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}|\$\{[^{}]*\}")
 """Matches a template (`{{ .Values.image }}`) or a variable, which may contain separators."""
@@ -35,7 +35,7 @@ OTHER_NAMES: Final = {
     **dict.fromkeys(("inferentia", "neuronx", "trainium"), "neuron"),
 }
 """The words for hardware that are not the name of its platform."""
-STARTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM, EntryPoint.VLLM_OMNI})
+VLLM_ENTRY_POINTS: Final = frozenset({EntryPoint.VLLM_SERVE, EntryPoint.VLLM, EntryPoint.VLLM_OMNI})
 VLLM_SERVE: Final = ("vllm", "serve")
 OMNI_SERVE: Final = (*VLLM_SERVE, "--omni")
 MAX_NAME: Final = 1024
@@ -68,7 +68,7 @@ def split_name(image: str) -> tuple[str, str | None, str | None]:
 
 def starts_vllm(image: str | None, table: ImageTable) -> bool:
     """Whether a container of this image runs vLLM by default, without a command in the manifest."""
-    return _entry_point(image, table) in STARTS
+    return _entry_point(image, table) in VLLM_ENTRY_POINTS
 
 
 def starts_omni(image: str | None, table: ImageTable) -> bool:
@@ -98,7 +98,7 @@ def runs_other_program(image: str | None, table: ImageTable) -> bool:
 
 def names_vllm(image: str | None) -> bool:
     """Whether the image's name contains `vllm`, so that it may run vLLM with the manifest's arguments."""
-    return NAMES.search(_last(image)) is not None
+    return VLLM_NAME.search(_last(image)) is not None
 
 
 def has_vllm_in_name(image: str | None) -> bool:
@@ -110,7 +110,7 @@ def is_unknown(image: str | None) -> bool:
     """Whether the manifest does not show the image's name: it is absent, or has a template or a variable."""
     if image is None:
         return True
-    return len(image) <= MAX_NAME and LEGAL.fullmatch(_last(PLACEHOLDER.sub("{}", image))) is None
+    return len(image) <= MAX_NAME and LEGAL_NAME.fullmatch(_last(PLACEHOLDER.sub("{}", image))) is None
 
 
 def is_placeholder(image: str) -> bool:
@@ -127,7 +127,7 @@ def platform(image: str | None, table: ImageTable) -> str | None:
     if image is None or len(image) > MAX_NAME:
         return None
     row, release = _release_of(image, table)
-    if row is None and not (names_vllm(image) or NAMES.search((_parts(image)[1] or "").lower())):
+    if row is None and not (names_vllm(image) or VLLM_NAME.search((_parts(image)[1] or "").lower())):
         return None
     of_row = None if row is None else row.platform
     if release is not None and release.platform != of_row:

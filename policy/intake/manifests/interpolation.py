@@ -29,12 +29,12 @@ BRACE: Final = re.compile(r"\{.?|\}")
 """Matches a brace as compose-go does to find the end of a reference: it skips the character after an opening brace."""
 
 QUOTES: Final = frozenset("'\"")
-AFTER: Final = frozenset({"", *" \t\n'\";&|"})
+VALUE_ENDS: Final = frozenset({"", *" \t\n'\";&|"})
 """What may follow a reference that is a whole value."""
 
-DEFAULT: Final = "is assumed to be its default; the shell or `.env` that starts Compose may set another"
-UNSET: Final = "is assumed not to be set; the shell or `.env` that starts Compose may set it"
-UNKNOWN: Final = "is set by the shell or `.env` that starts Compose; its value is not known"
+DEFAULT_ASSUMPTION: Final = "is assumed to be its default; the shell or `.env` that starts Compose may set another"
+UNSET_ASSUMPTION: Final = "is assumed not to be set; the shell or `.env` that starts Compose may set it"
+UNKNOWN_ASSUMPTION: Final = "is set by the shell or `.env` that starts Compose; its value is not known"
 
 
 class InterpolationError(ValueError):
@@ -146,17 +146,17 @@ class _Interpolator:
         """Append the value of a reference, which ends at ``end`` if it has an operator."""
         name, operator = found["name"] or found["bare"], found["operator"]
         if not operator or operator.endswith("?"):  # with `?` Compose refuses to start if it is not set
-            self.assume(found, name, UNKNOWN, depth)
+            self.assume(found, name, UNKNOWN_ASSUMPTION, depth)
             self.unknown.append(self.size)
             self.add(f"${{{name}!}}")
         elif operator.endswith("-"):
-            self.assume(found, name, DEFAULT, depth)
+            self.assume(found, name, DEFAULT_ASSUMPTION, depth)
             before = len(self.parts)
             self.substitute(line, found.end(), end, depth + 1)
             if is_secret(name):
                 self.secrets.add("".join(self.parts[before:]))
         else:
-            self.assume(found, name, UNSET, depth)
+            self.assume(found, name, UNSET_ASSUMPTION, depth)
 
     def assume(self, found: re.Match[str], name: str, assumption: str, depth: int) -> None:
         start = self.start + found.start() if depth else None
@@ -210,7 +210,7 @@ def _uses(references: list[tuple[int, int]], places: list[tuple[int, int]], text
         if end <= first:
             yield Use.NONE
         else:
-            is_whole = text[first + 1] == "{" and first in starts and text[last : last + 1] in AFTER
+            is_whole = text[first + 1] == "{" and first in starts and text[last : last + 1] in VALUE_ENDS
             yield Use.WHOLE if is_whole else Use.PART
 
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from policy.intake.manifests.kaito_tables import CatalogModel
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by KAITO"
+CONTROLLER_PLACE: Final = "added by KAITO"
 MODULE: Final = "vllm.entrypoints.openai.api_server"
 """The module that KAITO's start program runs with its own defaults."""
-UNVERSIONED: Final = "KAITO's own image has vLLM (0.22.1 in KAITO 0.11, 0.25.1 in 0.12), and no manifest shows it"
+UNVERSIONED_IMAGE: Final = "KAITO's own image has vLLM (0.22.1 in KAITO 0.11, 0.25.1 in 0.12), and no manifest shows it"
 RUNTIME: Final = "kaito.sh/runtime"
 TRANSFORMERS: Final = "transformers"
 ROLE: Final = "kaito.sh/inference-role"
@@ -48,7 +48,7 @@ NIXL: Final = '{"kv_connector":"NixlConnector","kv_role":"kv_both","kv_load_fail
 GPUS: Final = "$(GPUs of a node)"
 """Stands for the number of GPUs, where the manifest does not show it."""
 GIB: Final = 1 << 30
-USABLE: Final = 0.84
+USABLE_SHARE: Final = 0.84
 """The part of a GPU's memory that vLLM uses."""
 EXPANSION: Final = 1.02
 """The size of a model in memory in relation to its files."""
@@ -174,7 +174,7 @@ def _read_preset(
     has_weights: bool = False,
 ) -> None:
     """Build the engine of a preset."""
-    draft.unversioned = UNVERSIONED
+    draft.unversioned = UNVERSIONED_IMAGE
     written = preset.text() or ""
     name = _hub_name(written)
     if name is None:
@@ -186,7 +186,7 @@ def _read_preset(
         return
     config = _read_config(config_map, draft)
     model = MODELS.get(name)
-    draft.add(ADDED, "python3", "-m", MODULE)
+    draft.add(CONTROLLER_PLACE, "python3", "-m", MODULE)
     _add_model(draft, name, written, config, has_weights=has_weights)
     if has_adapters:
         draft.add("inference.adapters", "--enable-lora")
@@ -195,7 +195,7 @@ def _read_preset(
         if role in ROLES:
             draft.add(ROLE, f"--kv-transfer-config={NIXL}")
         elif is_offloading:
-            draft.add(ADDED, f"--kv-transfer-config={LMCACHE}")
+            draft.add(CONTROLLER_PLACE, f"--kv-transfer-config={LMCACHE}")
     for key, value in config.options.items():
         draft.add(f"inference.config.vllm.{masked(f'--{key}')[2:]}", f"--{key}", str(value))
     draft.finish()
@@ -215,7 +215,7 @@ def _hub_name(preset: str) -> str | None:
 def _add(draft: EngineDraft, config: Config, *words: str) -> None:
     """Add a flag, unless the ConfigMap replaces it."""
     if not config.overrides(words[0]):
-        draft.add(ADDED, *words)
+        draft.add(CONTROLLER_PLACE, *words)
 
 
 def _add_model(draft: EngineDraft, name: str, preset: str, config: Config, *, has_weights: bool) -> None:
@@ -286,7 +286,7 @@ def _node_count(model: CatalogModel | None, nodes: Nodes, context: int) -> int |
     if model is None or nodes.gpus is None or nodes.memory is None:
         return None
     reserve = OVERHEAD + context * model.token / nodes.gpus / GIB
-    available = (nodes.memory / nodes.gpus * USABLE - reserve) / (1 + OVERHEAD_SHARE)
+    available = (nodes.memory / nodes.gpus * USABLE_SHARE - reserve) / (1 + OVERHEAD_SHARE)
     if available <= 0:
         return None
     return math.ceil((int(model.size * EXPANSION / available) + 1) / nodes.gpus)

@@ -26,7 +26,7 @@ from policy.intake.command.huggingface_server import (
 from policy.intake.command.paths import absolute_path
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
-from policy.intake.manifests.engine_doubts import doubted
+from policy.intake.manifests.engine_doubts import engine_doubt
 from policy.intake.manifests.hardware import pod_signs
 from policy.intake.manifests.kserve_builds import choose_build
 from policy.intake.manifests.kserve_canary import canaries
@@ -37,9 +37,9 @@ from policy.intake.manifests.kserve_multinode import SIZES, add_script, runs_mul
 from policy.intake.manifests.kserve_pods import TRANSFORMER, component_doubt, shared_model_doubt
 from policy.intake.manifests.kserve_runtimes import (
     FORMAT_FIELDS,
-    LATER_FIELDS,
-    LATER_PROTOCOL,
     OTHER_FORMATS,
+    V2_FIELDS,
+    V2_PROTOCOL,
     WantedRuntime,
     add_selection_doubt,
     is_shipped,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.kserve_canary import Canary
     from policy.intake.manifests.reading import ManifestNode, ServingRuntime
 
-ADDED: Final = "added by KServe"
+CONTROLLER_PLACE: Final = "added by KServe"
 KSERVE_SERVER_UNREAD: Final = (
     "the command starts KServe's Hugging Face server with words that are not read, and it may use vLLM; write "
     "`vllm serve MODEL …` as the command"
@@ -82,7 +82,7 @@ SIZE_VARIABLES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorPar
 NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 """The variables that KServe computes from the sizes and the requested GPUs."""
 CLAIM: Final = "pvc://"
-STORED_IN: Final = ("kserve-container", "worker-container", TRANSFORMER)
+STORAGE_CONTAINERS: Final = ("kserve-container", "worker-container", TRANSFORMER)
 """The only containers of a pod in which KServe mounts ``storageUris``."""
 STORAGE_URI: Final = "STORAGE_URI"
 """The variable by which a user's container names a model; KServe mounts it at ``MODEL_PATH``."""
@@ -90,12 +90,12 @@ MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 EXPLAINERS: Final = ("art", "alibi", "aix")
 """The fields of an explainer that hold a container; only older releases of KServe have the last two."""
-OF_MODEL_ID: Final = "KServe's server may load the `--model_id` instead of the model of `storageUri`; leave one out"
-OF_EXPLAINER: Final = "KServe adds arguments of its own to the container of an explainer, which are not read"
-REPLACED: Final = frozenset({"INFERENCE_SERVICE_NAME"})
+MODEL_ID_DOUBT: Final = "KServe's server may load the `--model_id` instead of the model of `storageUri`; leave one out"
+EXPLAINER_DOUBT: Final = "KServe adds arguments of its own to the container of an explainer, which are not read"
+OVERWRITTEN_VARIABLES: Final = frozenset({"INFERENCE_SERVICE_NAME"})
 """The variables that KServe overwrites in the containers of a service."""
 SERVER_CONTAINER: Final = "kserve-container"
-NOT_RENDERED: Final = frozenset(
+UNRENDERED_FIELDS: Final = frozenset(
     {"modelFormat", "runtime", "runtimeVersion", "protocolVersion", "storage", "storageUri", "confidential"}
 )
 """The fields of a predictor's model that are not in the container that KServe renders."""
@@ -117,13 +117,13 @@ def read_runtime(document: ManifestNode) -> None:
     added = dict.fromkeys((PIPELINE, TENSOR, *NODE_VARIABLES)) if workers.is_object() else {}
     rendered = [item for name in (SERVER_CONTAINER, TRANSFORMER) for item in _named(document.get("spec"), name)]
     with (
-        doubted(document.reader, lambda: template_doubt(rendered, References())),
-        doubted(document.reader, lambda: component_doubt(document.get("spec"))),
-        doubted(document.reader, lambda: shared_model_doubt(document.get("spec"))),
+        engine_doubt(document.reader, lambda: template_doubt(rendered, References())),
+        engine_doubt(document.reader, lambda: component_doubt(document.get("spec"))),
+        engine_doubt(document.reader, lambda: shared_model_doubt(document.get("spec"))),
     ):
         for pod in (document.get("spec"), workers):
             for container in pod_containers(pod):
-                draft = read_container(container, pod, replaced={*REPLACED, *added})
+                draft = read_container(container, pod, replaced={*OVERWRITTEN_VARIABLES, *added})
                 draft.env.update(added)
                 is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
                 if not is_server and draft.starts_vllm():
@@ -152,7 +152,7 @@ def _read_canary(document: ManifestNode, canary: Canary) -> None:
     rendered: list[ManifestNode] = []
     with _service_doubts(document, rendered):
         _read_component(document, canary.predictor, PREDICTOR)
-        with doubted(document.reader, lambda: canary.doubt):
+        with engine_doubt(document.reader, lambda: canary.doubt):
             for predictor in canary.models:
                 _read_predictor(document, predictor, rendered)
 
@@ -162,8 +162,8 @@ def _service_doubts(document: ManifestNode, rendered: list[ManifestNode]) -> Ite
     """Add the doubts about the service's metadata, and about what is rendered, to the engines that are read within."""
     metadata = document.get("metadata")
     with (
-        doubted(document.reader, lambda: template_doubt(rendered, References(metadata.value))),
-        doubted(document.reader, lambda: metadata_doubt(metadata, is_replaced=True)),
+        engine_doubt(document.reader, lambda: template_doubt(rendered, References(metadata.value))),
+        engine_doubt(document.reader, lambda: metadata_doubt(metadata, is_replaced=True)),
     ):
         yield
 
@@ -175,11 +175,11 @@ def _read_explainer(document: ManifestNode, explainer: ManifestNode) -> None:
         if not container.is_object():
             continue
         with _component_doubts(document, explainer, EXPLAINER):
-            draft = read_container(container, explainer, _storage_mounts(explainer), replaced=REPLACED)
+            draft = read_container(container, explainer, _storage_mounts(explainer), replaced=OVERWRITTEN_VARIABLES)
             if draft.starts_vllm():
                 if container.get("storageUri").value:
                     draft.mounts.add(MODEL_PATH)
-                draft.doubt(OF_EXPLAINER)
+                draft.doubt(EXPLAINER_DOUBT)
                 draft.finish()
 
 
@@ -188,8 +188,8 @@ def _component_doubts(document: ManifestNode, component: ManifestNode, table: Fi
     """Add the doubts about a component's fields to the engines that are read within."""
     with (
         unread_fields((table, component)),
-        doubted(component.reader, lambda: component_doubt(component)),
-        doubted(component.reader, lambda: shared_model_doubt(document.get("metadata"), component)),
+        engine_doubt(component.reader, lambda: component_doubt(component)),
+        engine_doubt(component.reader, lambda: shared_model_doubt(document.get("metadata"), component)),
     ):
         yield
 
@@ -197,8 +197,8 @@ def _component_doubts(document: ManifestNode, component: ManifestNode, table: Fi
 def _read_component(document: ManifestNode, component: ManifestNode, table: FieldTable) -> None:
     """Read the containers of a component with the fields of a table."""
     with _component_doubts(document, component, table):
-        paths = dict.fromkeys(STORED_IN, _storage_mounts(component))
-        read_pod(component, mounts=paths, replaced=REPLACED)
+        paths = dict.fromkeys(STORAGE_CONTAINERS, _storage_mounts(component))
+        read_pod(component, mounts=paths, replaced=OVERWRITTEN_VARIABLES)
 
 
 def _named(pod: ManifestNode, name: str) -> list[ManifestNode]:
@@ -214,7 +214,7 @@ def _add_rendered(
     rendered: list[ManifestNode], predictor: ManifestNode, model: ManifestNode, runtime: ServingRuntime | None
 ) -> None:
     """Add what KServe renders for a predictor with a model: its container and a transformer's, and the runtime's."""
-    container = {name: value for name, value in model.value.items() if name not in NOT_RENDERED}
+    container = {name: value for name, value in model.value.items() if name not in UNRENDERED_FIELDS}
     rendered += [model.with_value(container), *_named(predictor, TRANSFORMER)]
     if runtime is not None:
         others = _named(runtime.spec, TRANSFORMER)
@@ -230,15 +230,15 @@ def _read_predictor(document: ManifestNode, predictor: ManifestNode, rendered: l
 
 def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
     model, workers = predictor.get("model"), predictor.get("workerSpec")
-    mounts = dict.fromkeys(STORED_IN, _storage_mounts(predictor))
+    mounts = dict.fromkeys(STORAGE_CONTAINERS, _storage_mounts(predictor))
     has_workers = workers.is_object()
     wanted = runtime = None
     if model.is_object():
         wanted = wanted_runtime(model, model.get("modelFormat", "name").text() or "", None, has_workers=has_workers)
         runtime = runtime_of(model.reader, wanted)
     added = _worker_variables(workers, runtime) if has_workers else {}
-    with doubted(model.reader, lambda: "" if runtime is None else runtime.doubt):
-        read_pod(workers, added, by_image=not model.is_object(), mounts=mounts, replaced=REPLACED)
+    with engine_doubt(model.reader, lambda: "" if runtime is None else runtime.doubt):
+        read_pod(workers, added, by_image=not model.is_object(), mounts=mounts, replaced=OVERWRITTEN_VARIABLES)
     if wanted is not None:
         _add_rendered(rendered, predictor, model, runtime)
         _read_model(document, predictor, model, wanted, runtime, added)
@@ -246,7 +246,7 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
     for name in FORMAT_FIELDS:
         model = predictor.get(name)
         if model.is_object():
-            protocol = LATER_PROTOCOL if name in LATER_FIELDS else None
+            protocol = V2_PROTOCOL if name in V2_FIELDS else None
             wanted = wanted_runtime(model, name, protocol, has_workers=has_workers)
             runtime = runtime_of(model.reader, wanted)
             _add_rendered(rendered, predictor, model, runtime)
@@ -305,7 +305,7 @@ def _read_model(
     name = wanted.name if runtime is None else runtime.name
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not is_shipped(name, model_format)
-    draft = read_container(model, mounts=_storage_mounts(predictor), replaced={*REPLACED, *added})
+    draft = read_container(model, mounts=_storage_mounts(predictor), replaced={*OVERWRITTEN_VARIABLES, *added})
     uri = model.get("storageUri").text()
     is_multinode = runtime is None and runs_multinode(name, model_format, draft, has_workers=bool(added))
     if is_multinode:
@@ -315,7 +315,7 @@ def _read_model(
     if base is not None:
         if not model.reader.may_copy_values(model, base.value):
             return
-        own = read_container(base, replaced={*REPLACED, *added})
+        own = read_container(base, replaced={*OVERWRITTEN_VARIABLES, *added})
         own.has_default_image = True
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]
         is_kserve_server = images.is_kserve_server(draft.image or own.image, model.reader.images)
@@ -325,10 +325,10 @@ def _read_model(
             if not _convert_huggingface(draft, own, model):
                 return
     elif is_multinode and not draft.has_command:
-        if not add_script(own, draft, ADDED, has_folder=bool(added) and _is_mounted(uri)):
+        if not add_script(own, draft, CONTROLLER_PLACE, has_folder=bool(added) and _is_mounted(uri)):
             return
     elif model_format == "vllm":
-        own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
+        own.add(CONTROLLER_PLACE, *SERVER, f"--model={MODEL_PATH}")
         own.env.replace(SERVER_ENV)
         own.has_command = True
     elif model_format == "huggingface":
@@ -469,18 +469,18 @@ def _convert_huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNo
         draft.note(note)
     draft.words, draft.places = found.words, found.places
     if gpus := draft.gpus or own.gpus:
-        draft.add(ADDED, *size_flags(gpus))
+        draft.add(CONTROLLER_PLACE, *size_flags(gpus))
     source = model.get("storageUri").text()
-    own.add(ADDED, "vllm", "serve")
+    own.add(CONTROLLER_PLACE, "vllm", "serve")
     if "--model_id" in found.own:
-        own.add(*found.own["--model_id"] if source is None else (ADDED, MODEL_PATH))
+        own.add(*found.own["--model_id"] if source is None else (CONTROLLER_PLACE, MODEL_PATH))
     else:
-        own.add(*found.own.get("--model_dir", (ADDED, MODEL_PATH)))
+        own.add(*found.own.get("--model_dir", (CONTROLLER_PLACE, MODEL_PATH)))
     own.has_command = True
     if found.backend != VLLM:
         own.note(UNCERTAIN_BACKEND)
     if source and "--model_id" in found.own and hub_name(source) is None:
         own.note("`storageUri` takes precedence over `--model_id`")
     elif source and "--model_id" in found.own:
-        own.doubt(OF_MODEL_ID)
+        own.doubt(MODEL_ID_DOUBT)
     return True

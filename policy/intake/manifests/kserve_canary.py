@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policy.intake.manifests.kserve_runtimes import FORMAT_FIELDS, LATER_FIELDS, LATER_PROTOCOL
+from policy.intake.manifests.kserve_runtimes import FORMAT_FIELDS, V2_FIELDS, V2_PROTOCOL
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _with_model(predictor: dict[str, Any]) -> dict[str, Any]:
     for name in FORMAT_FIELDS:
         fields = predictor.get(name)
         if isinstance(fields, dict):
-            protocol = {"protocolVersion": LATER_PROTOCOL} if name in LATER_FIELDS else {}
+            protocol = {"protocolVersion": V2_PROTOCOL} if name in V2_FIELDS else {}
             others = {key: value for key, value in predictor.items() if key != name}
             return {**others, "model": {"modelFormat": {"name": name}, **protocol, **fields}}
     return predictor

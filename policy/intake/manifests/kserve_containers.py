@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.huggingface_server import MODEL_PATH
 from policy.intake.manifests.pods import read_env_from, read_variable
-from policy.intake.manifests.strategic_merge import merged_list
+from policy.intake.manifests.strategic_merge import merge_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 
-SHIPPED: Final = "added by KServe"
+CONTROLLER_PLACE: Final = "added by KServe"
 SHIPPED_ARGUMENTS: Final = {
     "vllm": ("--port=8080", "--served-model-name={{.Name}}", f"--model={MODEL_PATH}"),
     "huggingface": ("--model_name={{.Name}}",),
@@ -37,7 +37,7 @@ def merge_container(
         count = sum(place.startswith("command") for place in draft.places)
         kept = [(word, place) for word, place in of_runtime if place.startswith("runtime.args")]
         if base is None:
-            kept = [(word, SHIPPED) for word in shipped]
+            kept = [(word, CONTROLLER_PLACE) for word in shipped]
         of_runtime, written, own.has_command = [*written[:count], *kept], written[count:], True
     own.words, own.places = ([pair[side] for pair in [*of_runtime, *written]] for side in (0, 1))
     if base is None:
@@ -68,7 +68,7 @@ def _merge_variables(own: EngineDraft, base: ManifestNode, model: ManifestNode) 
     own.env.clear()
     own.has_hidden_variables = False
     read_env_from(model.get("envFrom") if model.get("envFrom").value else base.get("envFrom"), own)
-    for item in merged_list([item.value for item in below], [item.value for item in above], "name"):
+    for item in merge_lists([item.value for item in below], [item.value for item in above], "name"):
         node = named[item["name"]]
         read_variable(node.with_value(_with_one_value(item, node.value)), own)
 

@@ -19,9 +19,9 @@ SCRIPT: Final = (
     "--pipeline-parallel-size=${{PIPELINE_PARALLEL_SIZE}} $0 $@"
 )
 """What the runtime's script runs, with the folder of the model if a variable names one."""
-FOLDERS: Final = ("MODEL_DIR", "MODEL_ID")
+FOLDER_VARIABLES: Final = ("MODEL_DIR", "MODEL_ID")
 """The variables that name the folder of the model; the first one that is set counts."""
-HIDDEN: Final = (
+HIDDEN_FOLDER: Final = (
     "a source of variables that the manifest does not show may set `MODEL_DIR` or `MODEL_ID`, by which KServe's "
     "runtime of several nodes chooses the model"
 )
@@ -47,11 +47,11 @@ def add_script(own: EngineDraft, draft: EngineDraft, place: str, *, has_folder: 
     backend = server_words(draft.words, draft.places).backend
     if backend == TRANSFORMERS and all(map(_is_plain, draft.words)):
         return False
-    named = (name for name in FOLDERS if name in draft.env and draft.env[name] != "")
-    variable = FOLDERS[0] if has_folder else next(named, None)
-    if variable != FOLDERS[0] and draft.has_hidden_variables:
-        draft.doubt(HIDDEN)
-        own.doubts.append(HIDDEN)
+    named = (name for name in FOLDER_VARIABLES if name in draft.env and draft.env[name] != "")
+    variable = FOLDER_VARIABLES[0] if has_folder else next(named, None)
+    if variable != FOLDER_VARIABLES[0] and draft.has_hidden_variables:
+        draft.doubt(HIDDEN_FOLDER)
+        own.doubts.append(HIDDEN_FOLDER)
     folder = "" if variable is None else f"--model_dir=${{{variable}}}"
     own.add(place, "bash", "-c", SCRIPT.format(folder), "--model_name={{.Name}}")
     own.has_command = True

@@ -34,7 +34,7 @@ AGENT: Final = "agent"
 DOWNLOADER: Final = "storage-initializer"
 ENGINES: Final = frozenset({"kserve-container", "worker-container", "main"})
 """The containers in which KServe mounts the model, unless they mount its volume themselves."""
-OF_IMAGE: Final = "oci"
+IMAGE_SCHEME: Final = "oci"
 """The beginning of the schemes of images with a model; the volume of such an image is named after the model's path."""
 LISTS: Final = ("initContainers", "containers")
 EMPTY_DIR: Final = "emptyDir"
@@ -52,7 +52,7 @@ DOWNLOADER_VARIABLES: Final = frozenset(
     }
 )
 """The downloader's variables that do not change what it downloads."""
-MOUNTED: Final = {
+CONFIGURED_MOUNTS: Final = {
     "home": "/home",
     "tmp-dir": "/tmp",  # noqa: S108  # where KServe mounts it
     "dshm": "/dev/shm",  # noqa: S108  # where KServe mounts it
@@ -60,16 +60,16 @@ MOUNTED: Final = {
     "tls-certs": "/var/run/kserve/tls",
 }
 """The volumes that KServe's configurations of an LLMInferenceService mount in the container `main`, by name."""
-FILLED: Final = "{} has the name of the volume in which KServe puts the model, which may get other files"
-BROUGHT: Final = "{} has the name of a container by which KServe brings the model, which may be another one"
+VOLUME_DOUBT: Final = "{} has the name of the volume in which KServe puts the model, which may get other files"
+CONTAINER_DOUBT: Final = "{} has the name of a container by which KServe brings the model, which may be another one"
 
 
-READ_ONLY: Final = "storage.kserve.io/readonly"
+READ_ONLY_ANNOTATION: Final = "storage.kserve.io/readonly"
 TRANSFORMER: Final = "transformer-container"
 """The container beside an engine in which KServe mounts the model too."""
-SHARED: Final = (
-    f"KServe mounts the model in `{TRANSFORMER}` too, which may write it because of the annotation `{READ_ONLY}: "
-    '"false"`; leave the annotation out'
+SHARED_MODEL_DOUBT: Final = (
+    f"KServe mounts the model in `{TRANSFORMER}` too, which may write it because of the annotation "
+    f'`{READ_ONLY_ANNOTATION}: "false"`; leave the annotation out'
 )
 
 
@@ -80,10 +80,10 @@ def shared_model_doubt(*parts: ManifestNode) -> str:
     """
     values = [part.value for part in parts if isinstance(part.value, dict)]
     annotations = (value.get("annotations") for value in values)
-    if not any(isinstance(each, dict) and each.get(READ_ONLY) == "false" for each in annotations):
+    if not any(isinstance(each, dict) and each.get(READ_ONLY_ANNOTATION) == "false" for each in annotations):
         return ""
     has_other = any(each.get("name") == TRANSFORMER for value in values for each in _objects(value, LISTS[1]))
-    return SHARED if has_other else ""
+    return SHARED_MODEL_DOUBT if has_other else ""
 
 
 def component_doubt(component: ManifestNode) -> str:
@@ -121,7 +121,7 @@ def filled_mounts(pod: ManifestNode, container: object) -> list[str]:
     for each, _, _, mount in _mounts(pod.value):
         if each.get("name") != container and mount.get("readOnly") is not True and isinstance(mount.get("name"), str):
             found.add(mount["name"])
-    return [path for name, path in MOUNTED.items() if name in found]
+    return [path for name, path in CONFIGURED_MOUNTS.items() if name in found]
 
 
 def _pod_doubt(pod: ManifestNode, derived: Collection[str], *, is_merged: bool = False) -> str:
@@ -136,14 +136,14 @@ def _pod_doubt(pod: ManifestNode, derived: Collection[str], *, is_merged: bool =
 
     for place, volume in enumerate(_objects_or_none(pod.value, "volumes")):
         if volume is not None and of_model(volume.get("name")) and not _is_empty_dir(volume):
-            return FILLED.format(quoted(pod.below(["volumes", place]).path))
+            return VOLUME_DOUBT.format(quoted(pod.below(["volumes", place]).path))
     for field, keys, container in _containers(pod.value):
         if field and _brings_model(field, container, is_merged=is_merged):
-            return BROUGHT.format(quoted(pod.below(keys).path))
+            return CONTAINER_DOUBT.format(quoted(pod.below(keys).path))
     for container, field, keys, mount in _mounts(pod.value):
         is_engine = not field or _name(container) in ENGINES
         if of_model(mount.get("name")) and (is_engine or mount.get("readOnly") is not True):
-            return FILLED.format(quoted(pod.below(keys).path))
+            return VOLUME_DOUBT.format(quoted(pod.below(keys).path))
     return ""
 
 
@@ -189,7 +189,7 @@ def _derived_names(component: object) -> frozenset[str]:
     paths = [item.get("mountPath") or MODEL_PATH for item in _objects(component, "storageUris")]
     model = component.get("model") if isinstance(component, dict) else None
     uri = model.get("storageUri") if isinstance(model, dict) else None
-    if isinstance(uri, str) and uri.startswith(OF_IMAGE):
+    if isinstance(uri, str) and uri.startswith(IMAGE_SCHEME):
         paths.append(MODEL_PATH)
     paths = [absolute_path(path) for path in paths if isinstance(path, str)]
     return frozenset(path.strip("/").replace("/", "-") for path in (*paths, *([commonpath(paths)] if paths else ())))

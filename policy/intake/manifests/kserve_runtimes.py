@@ -47,7 +47,7 @@ SHIPPED_VERSIONS: Final = (None, "1")
 """The versions of these formats that KServe's own runtimes support."""
 PROTOCOLS: Final = ("v1", "v2", "grpc-v1", "grpc-v2")
 """The protocols of KServe, in the order in which it prefers runtimes."""
-LATER_PROTOCOLS: Final = frozenset({"vLLM", "triton"})
+V2_FORMATS: Final = frozenset({"vLLM", "triton"})
 """The model formats whose protocol is `v2` if a predictor states none."""
 FORMAT_FIELDS: Final = (
     "huggingface",
@@ -62,8 +62,8 @@ FORMAT_FIELDS: Final = (
     "paddle",
 )
 """The fields of a predictor that are a model of the format with that name, an older form of `model`."""
-LATER_FIELDS: Final = frozenset({"huggingface", "onnx", "triton"})
-LATER_PROTOCOL: Final = "v2"
+V2_FIELDS: Final = frozenset({"huggingface", "onnx", "triton"})
+V2_PROTOCOL: Final = "v2"
 """The protocol that KServe sets in these fields if they state none."""
 NAMESPACE: Final = "namespace"
 ANY_NAMESPACE: Final = "any namespace"
@@ -83,7 +83,7 @@ class WantedRuntime(NamedTuple):
 
 def wanted_runtime(model: ManifestNode, model_format: str, protocol: str | None, *, has_workers: bool) -> WantedRuntime:
     """What a predictor's model wants; ``protocol`` is the default of its field, if it is not that of the format."""
-    default = protocol or ("v2" if model_format in LATER_PROTOCOLS else "v1")
+    default = protocol or ("v2" if model_format in V2_FORMATS else "v1")
     stated = model.get("protocolVersion").value
     version = model.get("modelFormat", "version").value
     return WantedRuntime(

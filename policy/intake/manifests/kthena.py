@@ -24,16 +24,16 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by Kthena"
+CONTROLLER_PLACE: Final = "added by Kthena"
 MODULE: Final = "vllm.entrypoints.openai.api_server"
 TYPES: Final = {"vLLM": ("server",), "vLLMDisaggregated": ("prefill", "decode")}
 """The types of workers of a backend that start vLLM, by the type of the backend."""
 INSTALLED_CONNECTORS: Final = frozenset({"MooncakeConnector", "NixlConnector"})
 """The connectors whose packages Kthena installs in a shell before the start, if a worker has a GPU."""
-SKIP: Final = "KTHENA_SKIP_ENGINE_DEPENDENCY_INSTALL"
+SKIP_VARIABLE: Final = "KTHENA_SKIP_ENGINE_DEPENDENCY_INSTALL"
 """The variable that turns this off."""
-WITHOUT_SHELL: Final = f"an image with the connector's package and `{SKIP}=true` in `env` avoid it"
-TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+SHELL_REMEDY: Final = f"an image with the connector's package and `{SKIP_VARIABLE}=true` in `env` avoid it"
+TRUE_VALUES: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 GPU: Final = "nvidia.com/gpu"
 SHELL_TEXT: Final = re.compile(r"[^A-Za-z0-9_@%+=:,./-]")
 GROUP: Final[dict[str, str | None]] = {"GROUP_SIZE": None, "ENTRY_ADDRESS": None, "WORKER_INDEX": None}
@@ -67,7 +67,7 @@ def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:
     uri = backend.get("modelURI").text() or ""
     cache = _cache_path(backend.get("cacheURI").text() or "")
     folder = f"{cache}/{_folder_of(uri)}"
-    draft.add(ADDED, "python3", "-m", MODULE, "--model", folder)
+    draft.add(CONTROLLER_PLACE, "python3", "-m", MODULE, "--model", folder)
     if cache:
         draft.mounts.add(cache)
     storage.mount(draft, uri, folder)
@@ -77,12 +77,16 @@ def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:
             draft.add(f"config.{name}", f"--{name.replace('_', '-')}", *([text] if text else []))
     is_in_shell = is_alone and (worker.get("pods").count() or 0) > 1
     if is_in_shell:
-        draft.add(ADDED, "--distributed_executor_backend", "ray")
+        draft.add(CONTROLLER_PLACE, "--distributed_executor_backend", "ray")
     read_env_from(backend.get("envFrom"), draft)
     read_shared_env(backend.get("env"), draft)
-    installs = _connector(worker) in INSTALLED_CONNECTORS and _has_gpu(backend) and draft.env.get(SKIP) not in TRUE
+    installs = (
+        _connector(worker) in INSTALLED_CONNECTORS
+        and _has_gpu(backend)
+        and draft.env.get(SKIP_VARIABLE) not in TRUE_VALUES
+    )
     if is_in_shell or installs:
-        _doubt_shell(draft, "" if is_in_shell else WITHOUT_SHELL)
+        _doubt_shell(draft, "" if is_in_shell else SHELL_REMEDY)
     draft.env["VLLM_USE_V1"] = "1"
     draft.finish()
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.manifests import images, storage
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import profile_signs
-from policy.intake.manifests.mounts import Mounts, absolute
+from policy.intake.manifests.mounts import Mounts, resolved_path
 from policy.intake.manifests.pods import expand, read_env_from
 from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by KubeAI"
+CONTROLLER_PLACE: Final = "added by KubeAI"
 ENGINE: Final = "VLLM"
 MODULE: Final = "vllm.entrypoints.openai.api_server"
 CACHE: Final = "/models"
@@ -42,12 +42,12 @@ def read_model(document: ManifestNode) -> None:
             draft.finish()
         return
     draft.has_default_image = True
-    draft.add(ADDED, "python3", "-m", MODULE)
+    draft.add(CONTROLLER_PLACE, "python3", "-m", MODULE)
     _add_model(draft, spec)
-    draft.add(ADDED, f"--served-model-name={document.get('metadata', 'name').text() or ''}")
+    draft.add(CONTROLLER_PLACE, f"--served-model-name={document.get('metadata', 'name').text() or ''}")
     scheme = (spec.get("url").text() or "").partition("://")[0]
     if scheme == "s3" and not spec.get("cacheProfile").text():
-        draft.add(ADDED, "--load-format=runai_streamer")
+        draft.add(CONTROLLER_PLACE, "--load-format=runai_streamer")
     draft.add_list(spec.get("args"), "args")
     if spec.get("adapters").value is not None:
         draft.add("adapters", "--enable-lora")
@@ -74,7 +74,7 @@ def _add_files(draft: EngineDraft, files: ManifestNode) -> None:
     for path, content in found:
         if path and content is not None:
             draft.files[path] = contents[path.replace("/", "_")]
-            place = absolute(path)
+            place = resolved_path(path)
             if place in places and not draft.doubts:
                 draft.doubts.append(SAME_PLACE.format(quoted(path)))
             places.add(place)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.controller_fields import LLMAZ_ARGUMENTS, LLMAZ_CHOSEN, LLMAZ_RUNTIME
+from policy.intake.manifests.controller_fields import LLMAZ_ARGUMENTS, LLMAZ_BACKEND_CONFIG, LLMAZ_RUNTIME
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import container_signs
 from policy.intake.manifests.hooks import read_hooks
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GROUP: Final = "inference.llmaz.io"
 RUNTIME: Final = (GROUP, "BackendRuntime")
 MODEL: Final = ("llmaz.io", "OpenModel")
-ADDED: Final = "added by llmaz"
+CONTROLLER_PLACE: Final = "added by llmaz"
 VLLM: Final = "vllm"
 """The backend of a Playground that names none."""
 OTHER_BACKENDS: Final = frozenset({"llamacpp", "ollama", "sglang", "tensorrt-llm", "tgi"})
@@ -45,7 +45,7 @@ ARGUMENTS: Final = {
 """The arguments of the runtime `vllm`, without those of the web server."""
 FOLDER: Final = "/workspace/models"
 PLACEHOLDER: Final = re.compile(r"\{\{[ \t\n\f\r]{0,64}\.(\w{1,64})[ \t\n\f\r]{0,64}\}\}", re.ASCII)
-UNVERSIONED: Final = (
+UNVERSIONED_IMAGE: Final = (
     "the image of the backend `vllm` comes from llmaz's chart, which the manifest does not show (`version` of "
     "`backendRuntimeConfig` sets its tag)"
 )
@@ -72,8 +72,8 @@ def read_playground(document: ManifestNode) -> None:
     spec = document.get("spec")
     chosen = spec.get("backendRuntimeConfig")
     backend = chosen.get("backendName").text() or VLLM
-    found = spec.reader.referenced(RUNTIME, backend)
-    places = [(LLMAZ_CHOSEN, chosen)]
+    found = spec.reader.referenced_object(RUNTIME, backend)
+    places = [(LLMAZ_BACKEND_CONFIG, chosen)]
     draft = EngineDraft(spec)
     version = chosen.get("version").text()
     models = _models(document)
@@ -94,12 +94,12 @@ def read_playground(document: ManifestNode) -> None:
         is_missing = config is None
         places += [(LLMAZ_RUNTIME, runtime), *([] if config is None else [(LLMAZ_ARGUMENTS, config)])]
     elif backend == VLLM:
-        draft.add(ADDED, *COMMAND)
+        draft.add(CONTROLLER_PLACE, *COMMAND)
         draft.has_command = draft.has_default_image = True
         draft.image = None if version is None else f"{REPOSITORY}:{version}"
-        draft.unversioned = "" if version is not None else UNVERSIONED
+        draft.unversioned = "" if version is not None else UNVERSIONED_IMAGE
         arguments = EngineDraft(spec)
-        arguments.add(ADDED, *ARGUMENTS.get(wanted, ()))
+        arguments.add(CONTROLLER_PLACE, *ARGUMENTS.get(wanted, ()))
         is_missing = wanted not in ARGUMENTS
         draft.note("the BackendRuntime `vllm` is not in the manifest; that of llmaz's chart is assumed")
     else:
@@ -180,7 +180,7 @@ def _models(document: ManifestNode) -> list[tuple[str, ManifestNode | None]]:
             name, role = claim.get("name").text(), claim.get("role").text()
             if name is not None:
                 names.insert(0 if role in {None, "main"} else len(names), name)
-    return [(name, spec.reader.referenced(MODEL, name)) for name in names]
+    return [(name, spec.reader.referenced_object(MODEL, name)) for name in names]
 
 
 def _model_values(

@@ -21,13 +21,13 @@ from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.words import PLAIN_NAME
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.engine_doubts import doubted
+from policy.intake.manifests.engine_doubts import engine_doubt
 from policy.intake.manifests.images import version_of
-from policy.intake.manifests.kserve import ADDED
+from policy.intake.manifests.kserve import CONTROLLER_PLACE
 from policy.intake.manifests.kserve_fields import LLM
 from policy.intake.manifests.kserve_metadata import metadata_doubt
 from policy.intake.manifests.kserve_pods import filled_mounts, workload_doubt
-from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, rendered
+from policy.intake.manifests.llmisvc_presets import MergedService, context_of, offloading_config, render_container
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers
 from policy.intake.manifests.shell_arguments import add_shell_arguments
 from policy.intake.manifests.storage import mount
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from policy.intake.manifests.go_template import TemplateContext
     from policy.intake.manifests.reading import ManifestNode
 
-MISSING: Final = (
+MISSING_CONFIG: Final = (
     "`baseRefs` merges {} into this object, which the manifest does not show; send the LLMInferenceServiceConfig as "
     "well"
 )
-UNCERTAIN: Final = (
+UNCERTAIN_CONFIG: Final = (
     "several LLMInferenceServiceConfigs of the manifest may be {}, and one of them is assumed; give each object once, "
     "with its `metadata.namespace`"
 )
 MAIN: Final = "main"
-EXTRA: Final = "VLLM_ADDITIONAL_ARGS"
-OFFLOADS_FROM: Final = Version("0.22")
-SET_BY_SCRIPT: Final = frozenset(
+EXTRA_ARGUMENTS: Final = "VLLM_ADDITIONAL_ARGS"
+MIN_OFFLOADING_VERSION: Final = Version("0.22")
+SCRIPT_VARIABLES: Final = frozenset(
     {
         *("ACCESS_LOG_ARGS", "SHUTDOWN_TIMEOUT_ARGS", "KV_TRANSFER_ARGS", "VLLM_VERSION", "DP_ADDRESS", "START_RANK"),
         *("RESOLVE_ATTEMPTS", "KSERVE_INFER_IB_GID_INDEX_GREP", "NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES"),
@@ -60,12 +60,12 @@ SET_BY_SCRIPT: Final = frozenset(
     }
 )
 """The variables that KServe's script sets itself, so that their values are not those of the container."""
-READ_BY_SCRIPT: Final = (
+SCRIPT_INPUTS: Final = (
     *("VLLM_API_SERVER_COUNT", "DP_ADDRESS", "DP_ADDRESS_RESOLVE_ATTEMPTS", "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"),
     "START_RANK",
 )
 """The variables of the container whose values the script puts into the command, or computes with."""
-IN_SCRIPT: Final = (
+SCRIPT_DOUBT: Final = (
     "KServe writes {} into a script as it is, and a shell may read its value as other words; use letters, digits and "
     "`._/:@-` only"
 )
@@ -85,8 +85,8 @@ def read_llm_inference_service(document: ManifestNode) -> None:
     metadata, is_replaced = document.get("metadata"), bool(service.own.get("model", "uri").value)
     with (
         unread_fields((LLM, spec)),
-        doubted(document.reader, service.field_doubt),
-        doubted(document.reader, lambda: metadata_doubt(metadata, is_replaced=is_replaced)),
+        engine_doubt(document.reader, service.field_doubt),
+        engine_doubt(document.reader, lambda: metadata_doubt(metadata, is_replaced=is_replaced)),
     ):
         with _field_doubts(spec):
             _read_workload(_Workload(spec, own, spec, service.context, service))
@@ -99,7 +99,7 @@ def read_llm_inference_service(document: ManifestNode) -> None:
 def read_llm_inference_service_config(document: ManifestNode) -> None:
     """Read the engines of a configuration by itself: its own containers, without the values of a service."""
     spec, context = document.get("spec"), context_of(document)
-    with unread_fields((LLM, spec)), doubted(document.reader, lambda: template_doubt([spec], References())):
+    with unread_fields((LLM, spec)), engine_doubt(document.reader, lambda: template_doubt([spec], References())):
         with _field_doubts(spec):
             _read_workload(_Workload(spec, spec, spec, context, None))
             if spec.get("prefill").is_object():
@@ -112,8 +112,8 @@ def _field_doubts(spec: ManifestNode) -> Iterator[None]:
     """Add the doubts about the fields of a service's workloads to the engines that are read within."""
     prefill = spec.get("prefill")
     with (
-        doubted(spec.reader, lambda: workload_doubt(spec)),
-        doubted(spec.reader, lambda: workload_doubt(prefill)),
+        engine_doubt(spec.reader, lambda: workload_doubt(spec)),
+        engine_doubt(spec.reader, lambda: workload_doubt(prefill)),
     ):
         yield
 
@@ -142,7 +142,7 @@ def _read_others(scheduler: ManifestNode, context: TemplateContext, service: Mer
 def _read_other(
     container: ManifestNode, pod: ManifestNode, context: TemplateContext, service: MergedService | None
 ) -> None:
-    container, notes = rendered(container, context)
+    container, notes = render_container(container, context)
     other = read_container(container, pod)
     if other.starts_vllm():
         for note in notes:
@@ -173,7 +173,7 @@ def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spre
     pod = part.node.get(role)
     notes: list[str] = []
     if main is not None:
-        container, notes = rendered(main, part.context)
+        container, notes = render_container(main, part.context)
         draft = read_container(container, pod)
         if part.spec is not part.own and part.service is not None:
             _place(draft, part, role)
@@ -189,7 +189,7 @@ def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spre
     if not draft.has_command and (is_spread or not with_workers):
         draft.words, draft.places, draft.has_command = [], [], True
         draft.env.replace({**ENV, **(WORKER_ENV if role == "worker" else {}), **draft.env})
-        draft.add(ADDED, "vllm", "serve", MODEL_PATH)
+        draft.add(CONTROLLER_PLACE, "vllm", "serve", MODEL_PATH)
         _add_parallelism(draft, part.own.get("parallelism"), with_workers=with_workers, worker=role == "worker")
         _add_offloading(draft, part.own, user[0])
         _add_shell(draft, user[1], user[0])
@@ -232,9 +232,9 @@ def _note_configurations(draft: EngineDraft, service: MergedService | None) -> N
         draft.note(f"merged with the LLMInferenceServiceConfig {quoted(name)} of the manifest")
     if service.missing:
         draft.has_hidden_variables = True
-        draft.doubt(MISSING.format(enumerated(service.missing)))
+        draft.doubt(MISSING_CONFIG.format(enumerated(service.missing)))
     if service.uncertain:
-        draft.doubt(UNCERTAIN.format(enumerated(service.uncertain)))
+        draft.doubt(UNCERTAIN_CONFIG.format(enumerated(service.uncertain)))
 
 
 def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_workers: bool, worker: bool) -> None:
@@ -256,10 +256,10 @@ def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_work
         return
     for flag, field in (("--data-parallel-size", "data"), ("--data-parallel-size-local", "dataLocal")):
         if parallelism.get(field).value is None:
-            draft.add(ADDED, flag, "1")
+            draft.add(CONTROLLER_PLACE, flag, "1")
         add(flag, field)
     if worker:
-        draft.add(ADDED, "--headless")
+        draft.add(CONTROLLER_PLACE, "--headless")
 
 
 def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str]) -> None:
@@ -270,32 +270,35 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
             "write `kvCacheOffloading` one level higher"
         )
     offloading = workload.get("kvCacheOffloading")
-    given = " ".join([draft.env.get(EXTRA) or "", *user])
+    given = " ".join([draft.env.get(EXTRA_ARGUMENTS) or "", *user])
     if not offloading.is_object() or "--kv-transfer-config" in given or "--kv_transfer_config" in given:
         return
     version = version_of(draft.image, draft.node.reader.images).version
-    if version is not None and Version(version) < OFFLOADS_FROM:
-        draft.note(f"`{offloading.path}` has no effect before vLLM {OFFLOADS_FROM}")
+    if version is not None and Version(version) < MIN_OFFLOADING_VERSION:
+        draft.note(f"`{offloading.path}` has no effect before vLLM {MIN_OFFLOADING_VERSION}")
         return
     config = offloading_config(offloading)
     draft.add(offloading.path, "--kv-transfer-config", json.dumps(config, separators=(",", ":")))
     if version is None:
-        draft.note(f"`{offloading.path}` takes effect from vLLM {OFFLOADS_FROM}; KServe asks the image for its version")
+        draft.note(
+            f"`{offloading.path}` takes effect from vLLM {MIN_OFFLOADING_VERSION}; "
+            "KServe asks the image for its version"
+        )
 
 
 def _add_shell(draft: EngineDraft, places: list[str], words: list[str]) -> None:
     """Add `VLLM_ADDITIONAL_ARGS` and the arguments; KServe's script joins them into one text for `eval`."""
-    extra = draft.env.get(EXTRA, "")
+    extra = draft.env.get(EXTRA_ARGUMENTS, "")
     if extra is None:
-        draft.doubt(f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
-    elif EXTRA not in draft.env and draft.has_hidden_variables:
-        draft.doubts.append(f"a source of variables that the manifest does not show may set `{EXTRA}`")
+        draft.doubt(f"the value of `{EXTRA_ARGUMENTS}` is not in the manifest; its arguments are not known")
+    elif EXTRA_ARGUMENTS not in draft.env and draft.has_hidden_variables:
+        draft.doubts.append(f"a source of variables that the manifest does not show may set `{EXTRA_ARGUMENTS}`")
     try:
         written = expand_words(words, draft.env, ExpansionBudget(), has_hidden_variables=draft.has_hidden_variables)
     except ShellSyntaxError:  # the engine reports it
         written = words
-    texts = [(f"env.{EXTRA}", extra)] if extra else []
-    set_by_script = {name: value for name, value in draft.env.items() if name not in SET_BY_SCRIPT}
+    texts = [(f"env.{EXTRA_ARGUMENTS}", extra)] if extra else []
+    set_by_script = {name: value for name, value in draft.env.items() if name not in SCRIPT_VARIABLES}
     add_shell_arguments(draft, [*texts, *zip(places, written, strict=True)], set_by_script)
 
 
@@ -309,12 +312,12 @@ def _check_script(draft: EngineDraft, part: _Workload) -> None:
         (model.get("name").path, model.get("name").value),
         *((each.get("name").path, each.get("name").value) for each in model.get("lora", "adapters").items()),
         *((each.path, each.value) for each in _written_fields(part)),
-        *((f"env.{each}", draft.env[each]) for each in READ_BY_SCRIPT if each in draft.env),
+        *((f"env.{each}", draft.env[each]) for each in SCRIPT_INPUTS if each in draft.env),
     ]
     for path, value in fields:
         is_plain = value is None or (isinstance(value, str) and PLAIN_NAME.fullmatch(value) is not None)
         if not is_plain or (value is None and path.startswith("env.")):
-            draft.doubt(IN_SCRIPT.format(quoted(path)))
+            draft.doubt(SCRIPT_DOUBT.format(quoted(path)))
             return
     if why := startup_doubt("bash", SCRIPT_OPTIONS, draft.env):
         draft.doubt(why)
@@ -330,7 +333,7 @@ def _written_fields(part: _Workload) -> Iterator[ManifestNode]:
 def _add_adapters(draft: EngineDraft, lora: ManifestNode, user: list[str]) -> None:
     """Add the flags of ``spec.model.lora``, unless the user sets ``--lora-modules``."""
     adapters = lora.get("adapters").items()
-    if not adapters or "--lora-modules" in " ".join([draft.env.get(EXTRA) or "", *user]):
+    if not adapters or "--lora-modules" in " ".join([draft.env.get(EXTRA_ARGUMENTS) or "", *user]):
         return
     draft.add(lora.get("adapters").path, "--enable-lora")
     for flag, field in (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.intake.manifests.go_template import UNKNOWN, TemplateContext, TemplateError, render
 from policy.intake.manifests.quantities import round_up
 from policy.intake.manifests.reading import ManifestNode
-from policy.intake.manifests.strategic_merge import merged
+from policy.intake.manifests.strategic_merge import merge
 from policy.intake.manifests.template_fields import References, template_doubt, written_doubt
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "kserve-"
 """The beginning of the names of KServe's own configurations, unless its installation sets another."""
-PINNED: Final = "serving.kserve.io/"
+PINNED_PREFIX: Final = "serving.kserve.io/"
 """The beginning of the annotations in a service's status that pin these names."""
 TEMPLATE: Final = "{{"
 OWN_COMMAND: Final = ("kvTransferConfig", "exec vllm serve")
@@ -68,7 +68,7 @@ class MergedService:
         if presets or found:
             every = [*presets, *found, self.own.value]
             self.spec = ManifestNode(
-                document.reader, self._over(every[0], every[1:]), self.own.path, self.own.pointer, within=True
+                document.reader, self._over(every[0], every[1:]), self.own.path, self.own.pointer, shares_pointer=True
             )
         self.context = context_of(document)
 
@@ -88,7 +88,7 @@ class MergedService:
     @staticmethod
     def _over(base: Any, others: Sequence[Any]) -> Any:
         for other in others:
-            base = merged(base, other)
+            base = merge(base, other)
         return base
 
 
@@ -103,7 +103,7 @@ def _preset_names(document: ManifestNode, spec: Any) -> list[str]:
     for part, workload in parts:
         has_workers = isinstance(workload, dict) and isinstance(workload.get("worker"), dict)
         name = f"config-llm-{part}{'worker-data-parallel' if has_workers else 'template'}"
-        chosen = pinned.get(f"{PINNED}{name}")
+        chosen = pinned.get(f"{PINNED_PREFIX}{name}")
         names.append(chosen if isinstance(chosen, str) else f"{PREFIX}{name}")
     return names
 
@@ -161,7 +161,7 @@ def _kv_transfer_config(arguments: Sequence[Any], document: ManifestNode) -> Any
         return UNKNOWN
     if not isinstance(arguments[0], dict):
         return ""
-    node = ManifestNode(document.reader, arguments[0], document.path, document.pointer, within=True)
+    node = ManifestNode(document.reader, arguments[0], document.path, document.pointer, shares_pointer=True)
     text = json.dumps(offloading_config(node), separators=(",", ":"))
     return "--kv-transfer-config '" + text.replace('"', '\\"') + "'"
 
@@ -183,7 +183,7 @@ def offloading_config(offloading: ManifestNode) -> dict[str, Any]:
     return {"kv_connector": "OffloadingConnector", "kv_connector_extra_config": extra, "kv_role": "kv_both"}
 
 
-def rendered(container: ManifestNode, context: TemplateContext) -> tuple[ManifestNode, list[str]]:
+def render_container(container: ManifestNode, context: TemplateContext) -> tuple[ManifestNode, list[str]]:
     """A container with its templates rendered, and notes on what is not known.
 
     Only what an engine depends on is rendered: the command, its arguments, the variables and the image.

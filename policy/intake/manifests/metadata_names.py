@@ -31,7 +31,7 @@ def names_doubt(node: ManifestNode, is_changing: Callable[[str], bool], message:
     return ""
 
 
-def is_of(name: str, group: str) -> bool:
+def is_in_group(name: str, group: str) -> bool:
     """Whether a label or annotation is of a group, or of one of its subdomains."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and (domain == group or domain.endswith(f".{group}"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.draft import EngineDraft
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by llm-d-modelservice"
+CHART_PLACE: Final = "added by llm-d-modelservice"
 COMMANDS: Final = ("vllmServe", "imageDefault", "custom")
 ROLES: Final = ("decode", "prefill")
 MAX_URI: Final = 2048

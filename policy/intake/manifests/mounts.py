@@ -77,7 +77,7 @@ def known_folder(path: str) -> str:
     return head or slash
 
 
-def absolute(path: str) -> str:
+def resolved_path(path: str) -> str:
     """The absolute path of a mount, with the images' links resolved; as in Kubernetes, a relative one is at `/`."""
     path = "/" + path.lstrip("/") if "/.." in path else absolute_path(path)
     return resolve(path) or absolute_path(path)
@@ -89,14 +89,14 @@ class Mounts:
     def __init__(self, paths: Iterable[str] = (), empty: Iterable[str] = (), files: Iterable[str] = ()) -> None:
         """Volumes at ``empty`` have no folders when the container starts; those of them at ``files`` may have files."""
         paths = [*paths]
-        self._count = Counter(map(absolute, paths))
+        self._count = Counter(map(resolved_path, paths))
         written = map(absolute_path, paths)
-        self._written = {absolute(path): path for path in written if path.startswith(LINK_STARTS)}
+        self._written = {resolved_path(path): path for path in written if path.startswith(LINK_STARTS)}
         """The mount points through links, as they are written."""
-        count = Counter(map(absolute, empty))
+        count = Counter(map(resolved_path, empty))
         self._empty = frozenset(path for path in count if count[path] == self._count[path])
         """The mount points whose volumes are all empty at the start, and have no packages."""
-        self._files = frozenset(map(absolute, files))
+        self._files = frozenset(map(resolved_path, files))
         """The mount points at which one of these volumes may have files."""
         self._doubled: set[str] = set()
         """The mount points that were added where one was already."""
@@ -107,7 +107,7 @@ class Mounts:
         return bool(self._count or self.hidden)
 
     @staticmethod
-    def partly_known(paths: Iterable[str]) -> Mounts:
+    def from_paths(paths: Iterable[str]) -> Mounts:
         """The mounts at paths, some of which are an `Unknown`: such a one may be anywhere below its known folder."""
         paths = [*filter(None, paths)]
         mounts = Mounts(filter(None, map(known_folder, paths)))
@@ -135,27 +135,27 @@ class Mounts:
 
     def add(self, path: str) -> None:
         """Add a mount point whose volume is not empty; one that is there already is not counted again."""
-        found = absolute(path)
+        found = resolved_path(path)
         if self._count[found]:
             self._doubled.add(found)
         self._count[found] = self._count[found] or 1
         if found in self._empty:
             self._empty -= {found}
 
-    def filled(self, folder: str) -> tuple[str, ...]:
+    def model_mounts(self, folder: str) -> tuple[str, ...]:
         """The mount points that may have a model; not those at or above a working folder whose volumes are empty."""
         above = set(_ancestry(folder)) if isabs(folder) else self._empty if folder == ANY_FOLDER else set()
         return tuple(path for path in self._count if path not in self._empty or path not in above)
 
-    def around(self, folder: str) -> tuple[str, ...]:
-        """Those of the ``filled`` mount points that are at, above or below a working folder; all if it may be any."""
-        filled = self.filled(folder)
+    def model_mounts_near(self, folder: str) -> tuple[str, ...]:
+        """Those of the ``model_mounts`` that are at, above or below a working folder; all if it may be any."""
+        filled = self.model_mounts(folder)
         if not filled or not isabs(folder):
             return filled
         above, below = set(_ancestry(folder)), f"{folder.rstrip('/')}/"
         return tuple(path for path in filled if path in above or path.startswith(below))
 
-    def with_files(self, folder: str) -> str:
+    def file_mount(self, folder: str) -> str:
         """A mount point that may be the working folder and have files, but no folder; empty if none is."""
         known = (folder,) if folder != ANY_FOLDER else self._files
         return next((path for path in known if path in self._files and path in self._empty), "")
@@ -165,17 +165,17 @@ class Mounts:
 
         It does if it is at the file or between them. Of two mounts at the same path, either may hide the other.
         """
-        own = absolute(mount)
+        own = resolved_path(mount)
         return self._count[own] > 1 or any(
             path is None or (len(path) > len(own) and path in self._count) for path in _ancestry(file)
         )
 
-    def within(self, folders: Iterable[str]) -> tuple[str, str] | None:
+    def mount_over(self, folders: Iterable[str]) -> tuple[str, str] | None:
         """The first mount that may replace files of a folder that is itself a mount, and that folder.
 
         The mount is below the folder and not empty, or at the folder in addition to the folder's own.
         """
-        found = {absolute(folder): folder for folder in folders}
+        found = {resolved_path(folder): folder for folder in folders}
         for path in self._count if found else ():
             if path in self._doubled and path in found:
                 return path, found[path]
@@ -185,11 +185,11 @@ class Mounts:
         return None
 
     def other_vllm(
-        self, server: ServerCommand | None, folder: str, env: Mapping[str, str | None], entered: str = ""
+        self, server: ServerCommand | None, folder: str, env: Mapping[str, str | None], image_folder: str = ""
     ) -> Installation | None:
         """The vLLM that may run from a volume, if any; ``folder`` is the working folder, empty for the image's own.
 
-        ``entered`` is the absolute folder in which the server starts if its container starts in the image's own.
+        ``image_folder`` is the absolute folder in which the server starts if its container starts in the image's own.
         """
         replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env)
         if replaced is not None:
@@ -201,17 +201,17 @@ class Mounts:
             return None
         folders = [found for found in (folder, *server.folders) if found]
         if any(PYTHON.fullmatch(program.rpartition("/")[2]) for program in server.programs):
-            for found in (*folders, entered) if entered else folders:
+            for found in (*folders, image_folder) if image_folder else folders:
                 if self._may_contain(join(found, "vllm")):
                     return Installation(None, f"the working folder {quoted(found)} may have another vLLM")
         for program in server.programs:
             starts = [join(found, program) for found in folders] or [program]
-            starts += [join(entered, program)] if entered else []
+            starts += [join(image_folder, program)] if image_folder else []
             if "/" in program and any(map(self._may_contain, starts)):
                 return Installation(None, f"{quoted(program)} may be a different vLLM from the image's")
         return None
 
-    def libraries(
+    def vllm_of_variables(
         self, server: ServerCommand | None, env: Mapping[str, str | None], words: Sequence[str]
     ) -> Installation | None:
         """The vLLM that may run because a variable names a file or folder on a volume from which code is loaded.
@@ -226,7 +226,7 @@ class Mounts:
         for name in names:
             value = own.get(name, env.get(name))
             texts = assigned_values(name, words) if value is None else [value]
-            for path in (absolute(path) for text in texts for path in text.split(":") if isabs(path)):
+            for path in (resolved_path(path) for text in texts for path in text.split(":") if isabs(path)):
                 is_driver = DRIVERS.match(path) is not None
                 if not is_driver and (path in parents or self._may_contain(path)):
                     cause = f"the variable `{name}` has a path on a volume, which may make another vLLM run"
@@ -242,7 +242,7 @@ class Mounts:
             return None
         if not home:
             return next(filter(USER_FOLDER.fullmatch, filled), None)
-        folder = absolute(f"{home}/.local")
+        folder = resolved_path(f"{home}/.local")
         above = set(_ancestry(folder))
         return next((path for path in filled if path in above or path.startswith(f"{folder}/")), None)
 
@@ -262,7 +262,7 @@ def mount_paths(mounts: Any, key: str) -> list[str]:
 
 def _ancestry(path: str) -> Iterator[str | None]:
     """A path and its parent folders, up to the root; a single None if there are too many."""
-    path = absolute(path)  # which ends the loop: of two slashes at the start `dirname` leaves two
+    path = resolved_path(path)  # which ends the loop: of two slashes at the start `dirname` leaves two
     if path.count("/") > MAX_DEPTH:
         yield None
         return

@@ -33,9 +33,9 @@ Without an image the folder of the task has them.
 """
 TASK_FOLDERS: Final = {"${NOMAD_ALLOC_DIR}": "alloc", "${NOMAD_TASK_DIR}": "local", "${NOMAD_SECRETS_DIR}": "secrets"}
 """The same folders, by the variables that name them."""
-FILES: Final = (("Artifacts", "RelativeDest"), ("Templates", "DestPath"))
+FILE_FIELDS: Final = (("Artifacts", "RelativeDest"), ("Templates", "DestPath"))
 """The fields of a task that make files, with their paths in the folder of the task."""
-ISOLATED: Final = frozenset({"exec", "exec2"})
+ISOLATED_DRIVERS: Final = frozenset({"exec", "exec2"})
 """The drivers for which the folder of the task is the root."""
 REFERENCE: Final = "${"
 CHANGE_SCRIPT: Final = "ChangeScript"
@@ -86,14 +86,14 @@ def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
         draft.has_hidden_variables = True
         draft.note("`Templates` set variables that the job does not show")
     folder = config.get("work_dir").text() or ""
-    draft.folder = Unknown(folder) if REFERENCE in folder else folder or ("/" if driver in ISOLATED else "")
+    draft.folder = Unknown(folder) if REFERENCE in folder else folder or ("/" if driver in ISOLATED_DRIVERS else "")
     mounts = [text.split(":")[1:2] for item in config.get("volumes").items() if (text := item.text())]
     targets = [item.get("target").text() for field in ("mounts", "mount") for item in config.get(field).items()]
     volumes = [item.get("Destination").text() for item in task.get("VolumeMounts").items()]
     memory = [(item.text() or "").partition(":")[0] for item in config.get("tmpfs").items()]
     paths = [path for path in (*chain(*mounts), *targets, *volumes, *memory) if path]
     made = _files(task, is_image=driver in IMAGE_DRIVERS)
-    draft.mounts = Mounts.partly_known(
+    draft.mounts = Mounts.from_paths(
         [*FOLDERS, *(Unknown(path) if REFERENCE in path else path for path in paths), *made]
     )
     devices = [item.get("Name").value for item in task.get("Resources", "Devices").items()]
@@ -110,7 +110,7 @@ def _read_task(task: ManifestNode, checks: list[ManifestNode]) -> None:
 
 def _files(task: ManifestNode, *, is_image: bool) -> Iterator[str]:
     """The paths of the files that artifacts and templates make; in an image only those in the folders of the task."""
-    for field, name in FILES:
+    for field, name in FILE_FIELDS:
         for item in task.get(field).items():
             path = item.get(name).value
             if not isinstance(path, str) or not path:

@@ -17,14 +17,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policy.intake.manifests import images
-from policy.intake.manifests.engine_doubts import doubted
+from policy.intake.manifests.engine_doubts import engine_doubt
 from policy.intake.manifests.hardware import gpu_count, pod_signs
 from policy.intake.manifests.mounts import Mounts
-from policy.intake.manifests.ome_fields import MODEL, PART, ROUTER, RUN, RUNTIME
+from policy.intake.manifests.ome_fields import MODEL, PART, PART_POD, ROUTER, RUNTIME
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import HUB
-from policy.intake.manifests.strategic_merge import merged
+from policy.intake.manifests.strategic_merge import merge
 from policy.intake.manifests.template_fields import References, template_doubt
 from policy.intake.manifests.unread_fields import MAX_DOUBTS, field_doubts, unread_fields
 from policy.messages import quoted
@@ -41,17 +41,17 @@ ROUTER_CONFIG: Final = "routerConfig"
 """The field of a runtime over which the router of a service is merged."""
 PATH: Final = "MODEL_PATH"
 SIZE: Final = "PARALLELISM_SIZE"
-DISABLED: Final = (
+DISABLED_RUNTIME: Final = (
     "the runtime is disabled (`spec.disabled`), so that OME starts nothing; enable it, or name another one"
 )
-NOT_OF_ENGINE: Final = frozenset({"model", "workerSpec", "containers"})
+PREDICTOR_ONLY_FIELDS: Final = frozenset({"model", "workerSpec", "containers"})
 """The fields of a predictor that do not become fields of its engine."""
-OF_CONTAINER: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts")
-OF_MODEL: Final = (
+CONTAINER_FIELDS: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts")
+MODEL_FIELDS_DOUBT: Final = (
     "releases of OME differ in whether the fields of a container in `predictor.model` count; write them in "
     "`engine.runner`"
 )
-UNNAMED: Final = (
+UNNAMED_RUNTIME: Final = (
     "no `runtime` is named, and OME selects one by the model; its own arguments and variables are not known"
 )
 ARGUMENT: Final = re.compile(r"args\[([0-9]{1,9})\]", re.ASCII)
@@ -82,7 +82,7 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
     """Read the parts of a service; ``predictor`` is the one from which its engine was made, if any."""
     reference = spec.get("runtime", "name").text()
     runtime = None if reference is None else _runtime(spec, reference)
-    problem = DISABLED if runtime is not None and runtime.get("spec", "disabled").value is True else ""
+    problem = DISABLED_RUNTIME if runtime is not None and runtime.get("spec", "disabled").value is True else ""
     model, path, models = _model(spec)
     references = References(None if spec.parent is None else spec.parent.get("metadata").value)
     doubts = _runtime_doubts(spec, reference, runtime)
@@ -97,9 +97,9 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
             return
         migrated = predictor if name == "engine" else None
         own = own if migrated is None else migrated.with_value(own.value)
-        part = own if not isinstance(below, dict) else own.with_value(merged(below, own.value))
+        part = own if not isinstance(below, dict) else own.with_value(merge(below, own.value))
         is_of_model = migrated is not None and _states_container(migrated.get("model"))
-        of_part = [*doubts, OF_MODEL] if is_of_model else doubts
+        of_part = [*doubts, MODEL_FIELDS_DOUBT] if is_of_model else doubts
         if runtime is None and not (_states_image(own) or own.get("leader").value or own.get("worker").value):
             _read_unknown(own, reference)
             part = own.with_value({name: value for name, value in own.value.items() if name != "runner"})
@@ -109,11 +109,11 @@ def _read_service(spec: ManifestNode, predictor: ManifestNode | None) -> None:
         _read_part(part, settings, written=None if migrated is None else _runner_of(migrated))
     router, below = spec.get("router"), None if runtime is None else runtime.get("spec", ROUTER_CONFIG).value
     if router.is_object() and isinstance(below, dict) and spec.reader.may_copy_values(router, below):
-        router = router.with_value(merged(below, router.value))
+        router = router.with_value(merge(below, router.value))
     settings = _Settings(None, path, model, models, problem, doubts, references)
     _read_part(router, settings, ROUTER)
     if predictor is not None:
-        _read_part(predictor.get("workerSpec"), settings, RUN)
+        _read_part(predictor.get("workerSpec"), settings, PART_POD)
 
 
 def _runtime_doubts(spec: ManifestNode, reference: str | None, runtime: ManifestNode | None) -> list[str]:
@@ -121,7 +121,7 @@ def _runtime_doubts(spec: ManifestNode, reference: str | None, runtime: Manifest
     if runtime is not None or (reference is None and not spec.reader.is_under_review):
         return []
     if reference is None:
-        return [UNNAMED]
+        return [UNNAMED_RUNTIME]
     return [f"the runtime {quoted(reference)} is not in the manifest; its own arguments and variables are not known"]
 
 
@@ -140,7 +140,7 @@ def _migrated(spec: ManifestNode, predictor: ManifestNode) -> ManifestNode:
     """
     runner = _runner_of(predictor)
     containers = [None if runner is not None and item.key == runner.key else item.value for item in _listed(predictor)]
-    engine = {name: value for name, value in predictor.value.items() if name not in NOT_OF_ENGINE}
+    engine = {name: value for name, value in predictor.value.items() if name not in PREDICTOR_ONLY_FIELDS}
     model = predictor.get("model")
     if runner is not None:
         engine |= {"runner": runner.value, "containers": containers}
@@ -171,14 +171,14 @@ def _runner_of(predictor: ManifestNode) -> ManifestNode | None:
 
 def _states_container(model: ManifestNode) -> bool:
     """Whether the model of a predictor has fields of a container."""
-    return model.is_object() and any(model.value.get(name) for name in OF_CONTAINER)
+    return model.is_object() and any(model.value.get(name) for name in CONTAINER_FIELDS)
 
 
 def _runtime(spec: ManifestNode, name: str) -> ManifestNode | None:
     """The runtime of the manifest that a service names: one of its namespace, else one of the cluster."""
     kinds = ["ServingRuntime", "ClusterServingRuntime"]
     kind = spec.get("runtime", "kind").text()
-    found = (spec.reader.referenced((GROUP, each), name) for each in kinds if kind in {None, each})
+    found = (spec.reader.referenced_object((GROUP, each), name) for each in kinds if kind in {None, each})
     return next((each for each in found if each is not None), None)
 
 
@@ -187,7 +187,7 @@ def _model(spec: ManifestNode) -> tuple[str, str | None, dict[str, str]]:
     name = spec.get("model", "name").text() or ""
     kind = spec.get("model", "kind").text()
     for each in ("BaseModel", "ClusterBaseModel"):
-        found = spec.reader.referenced((GROUP, each), name) if kind in {None, each} else None
+        found = spec.reader.referenced_object((GROUP, each), name) if kind in {None, each} else None
         if found is not None:
             storage = found.get("spec", "storage")
             path, uri = storage.get("path").text(), storage.get("storageUri").text() or ""
@@ -231,7 +231,7 @@ def _read_part(
         containers = [*([runner] if runner.is_object() else []), *others]
         rendered = _rendered(runner, pod)
         with (
-            doubted(part.reader, partial(template_doubt, rendered, settings.references)),
+            engine_doubt(part.reader, partial(template_doubt, rendered, settings.references)),
             unread_fields((table, part)),
         ):
             for container in containers:
@@ -265,7 +265,7 @@ def _read_runner(runner: ManifestNode, own: ManifestNode | None, pod: ManifestNo
         return read_container(runner, pod, replaced=_replaced(runner))
     own.note_read()
     below = {**own.value, "env": _without_path(own.value.get("env"))}
-    value, args = merged(below, runner.value), own.value.get("args")
+    value, args = merge(below, runner.value), own.value.get("args")
     added = args if isinstance(args, list) and isinstance(runner.value.get("args"), list) else []
     container = runner.with_value({**value, "args": [*added, *runner.value["args"]]} if added else value)
     draft = read_container(container, pod, replaced=_replaced(container))

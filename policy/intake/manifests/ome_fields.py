@@ -9,20 +9,20 @@ from policy.intake.manifests.field_tables import CONTAINER, POD, fields, in_spec
 KEDA: Final = fields(
     "authModes authenticationRef customPromQuery enableKeda promServerAddress scalingOperator scalingThreshold"
 )
-RUN: Final = POD | fields("runner size")
+PART_POD: Final = POD | fields("runner size")
 """The leader or the workers of a part."""
 EXTENSION: Final = POD | fields(
     "annotations canaryTrafficPercent containerConcurrency deploymentStrategy labels maxReplicas maxUnavailable "
     "minAvailable minReplicas scaleMetric scaleTarget timeoutSeconds",
     kedaConfig=KEDA,
 )
-PART: Final = EXTENSION | fields("runner", changing="acceleratorOverride", leader=RUN, worker=RUN)
+PART: Final = EXTENSION | fields("runner", changing="acceleratorOverride", leader=PART_POD, worker=PART_POD)
 """An engine or a decoder."""
 ROUTER: Final = EXTENSION | fields("runner", changing="config")
 PREDICTOR: Final = EXTENSION | fields(
     model=CONTAINER
     | fields("baseModel fineTunedWeights protocolVersion runtime", changing="runtimeVersion storageUri"),
-    workerSpec=RUN,
+    workerSpec=PART_POD,
 )
 """The deprecated predictor; the weights of its model become those of the service's model."""
 FORMAT: Final = fields("name operator version weight")

@@ -28,9 +28,9 @@ NO_MODEL: Final = (
     f"these values of OPEA's chart have no `{MODEL}`, so that other values decide the model; send the rendered "
     "manifest: `helm template … -f FILE | runner-policy decide -`"
 )
-DEFAULTED: Final = "the image is the default of OPEA's chart, unless other values name one"
-ON_CPU: Final = "OPEA's chart runs vLLM's build for the CPU, as `accelDevice` is empty"
-HIDDEN: Final = "`global.extraEnvConfig` sets variables that the values do not show"
+DEFAULT_IMAGE: Final = "the image is the default of OPEA's chart, unless other values name one"
+CPU_NOTE: Final = "OPEA's chart runs vLLM's build for the CPU, as `accelDevice` is empty"
+HIDDEN_VARIABLES: Final = "`global.extraEnvConfig` sets variables that the values do not show"
 
 
 def is_values(key: str, values: dict[str, Any]) -> bool:
@@ -46,17 +46,17 @@ def read_values(values: ManifestNode, document: ManifestNode) -> None:
     draft = EngineDraft(image if is_image(image.value) else values)
     draft.image = image_of(image.value) or IMAGE
     if not is_image(image.value):
-        draft.note(DEFAULTED)
+        draft.note(DEFAULT_IMAGE)
     device = values.get("accelDevice").scalar()
     if device is None and draft.image.partition(":")[0] == IMAGE:
         device = ""
     draft.platform = None if device is None else PLATFORMS.get(device)
     if device == "":
-        draft.note(ON_CPU)
+        draft.note(CPU_NOTE)
     _add_variables(draft, values)
     if any(each.get("global", "extraEnvConfig").value for each in (values, document)):
         draft.has_hidden_variables = True
-        draft.note(HIDDEN)
+        draft.note(HIDDEN_VARIABLES)
     _add_words(draft, values.get("extraCmd", "command"))
     draft.has_command = bool(draft.words)
     _add_words(draft, values.get("extraCmdArgs"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 IDENTITIES: Final = (("template.openshift.io", "Template"), ("", "Template"))
 REFERENCE: Final = re.compile(r"\$\{([a-zA-Z0-9_]+)\}")
-WHOLE: Final = re.compile(r"\$\{\{([a-zA-Z0-9_]+)\}\}")
+WHOLE_REFERENCE: Final = re.compile(r"\$\{\{([a-zA-Z0-9_]+)\}\}")
 MAX_SCALAR: Final = 64
 """The maximum length of a number."""
 
@@ -35,7 +35,7 @@ def template_objects(document: ManifestNode) -> ManifestNode:
         return objects
     found = []
     for item in objects.items():
-        with item.reader.bounded() as exceeded:
+        with item.reader.collect_exceeded() as exceeded:
             value = _substituted(item.value, values, item)
         if exceeded:
             item.reader.unread[item.pointer] = exceeded
@@ -61,7 +61,7 @@ def _substituted(value: Any, values: dict[str, str], node: ManifestNode) -> Any:
         return [_substituted(item, values, node) for item in value]
     if not isinstance(value, str) or "${" not in value:
         return value
-    whole = WHOLE.fullmatch(value)
+    whole = WHOLE_REFERENCE.fullmatch(value)
     if whole is not None and whole[1] in values:
         return _scalar(values[whole[1]])
     size = sum(len(values.get(name, "")) for name in REFERENCE.findall(value))

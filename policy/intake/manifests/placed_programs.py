@@ -16,7 +16,7 @@ from msgspec import Struct
 from policy.intake.command.hidden_starts import KNOWN_PROGRAMS, SYSTEM_FOLDERS
 from policy.intake.command.launcher import ProgramChanges, program_changes
 from policy.intake.command.paths import ANY_FOLDER
-from policy.intake.manifests.mounts import absolute
+from policy.intake.manifests.mounts import resolved_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ class PlacedPrograms(Struct, frozen=True):
 
     placers: dict[str, list[Placer]]
 
-    def beside(self, container: Any) -> Iterator[Placer]:
+    def placers_beside(self, container: Any) -> Iterator[Placer]:
         """The other containers that may put a program into a volume that a container mounts."""
         own = _field(container, "name")
         volumes = {name for mount in _objects(container, "volumeMounts") if isinstance(name := mount.get("name"), str)}
@@ -101,7 +101,7 @@ class ProgramsBeside:
 
     def _are_mounted(self, mounts: Mounts) -> bool:
         if self._mounted is None or self._mounted[0] is not mounts:
-            self._mounted = (mounts, _are_mounted(mounts.filled(ANY_FOLDER)))
+            self._mounted = (mounts, _are_mounted(mounts.model_mounts(ANY_FOLDER)))
         return self._mounted[1]
 
     def _placings_beside(
@@ -118,7 +118,7 @@ class ProgramsBeside:
 
 def _are_mounted(paths: Iterable[str]) -> bool:
     """Whether a mount may have another program with the name of a known one where a shell looks for it."""
-    folders = [*map(absolute, SYSTEM_FOLDERS)]
+    folders = [*map(resolved_path, SYSTEM_FOLDERS)]
     for path in paths:
         above, _, name = path.rpartition("/")
         is_folder = any(f"{folder}/".startswith(f"{path.rstrip('/')}/") for folder in folders)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.manifests import kserve_metadata
-from policy.intake.manifests.metadata_names import FIELDS, is_of
+from policy.intake.manifests.metadata_names import FIELDS, is_in_group
 from policy.messages import enumerated
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_SHOWN: Final = 3
-CONTAINERS: Final = frozenset({dict, list})
+NESTED_TYPES: Final = frozenset({dict, list})
 KSERVE: Final = kserve_metadata.GROUP
 OME: Final = "ome.io"
 LWS: Final = "leaderworkerset.sigs.k8s.io"
 POD: Final = ("", "Pod")
-WORKLOADS: Final = frozenset({"", "apps", "batch"})
+WORKLOAD_GROUPS: Final = frozenset({"", "apps", "batch"})
 """The groups of the kinds, other than Pod, whose own labels and annotations do not reach their pods."""
-SNAPSHOT: Final = tuple(
+SNAPSHOT_PREFIXES: Final = tuple(
     f"nvidia.com/{name}"
     for name in ("snapshot-", "dynamo-checkpoint-", "dynamo-restore-", "dynamo-snapshot-", "cuda-shared-memory-support")
 )
-CHANGES: Final = (
+CHANGE_DOUBT: Final = (
     "by {} {} changes the pods, whatever made them, and what it adds is not read here; leave it out, or write an "
     "object of the controller"
 )
@@ -60,13 +60,13 @@ WEBHOOKS: Final = (
         "KServe's webhook",
         f"{KSERVE}/inferenceservice",
         (KSERVE,),
-        lambda name: is_of(name, KSERVE) and name not in kserve_metadata.HARMLESS,
+        lambda name: is_in_group(name, KSERVE) and name not in kserve_metadata.HARMLESS_NAMES,
     ),
     _Webhook(
         "OME's webhook",
         f"{OME}/inferenceservice",
         (OME,),
-        lambda name: is_of(name, OME) and name != f"{OME}/inferenceservice",
+        lambda name: is_in_group(name, OME) and name != f"{OME}/inferenceservice",
     ),
     _Webhook(
         "LeaderWorkerSet's webhook",
@@ -78,22 +78,22 @@ WEBHOOKS: Final = (
         "Dynamo's snapshots",
         "",
         ("nvidia.com", "grove.io"),
-        lambda name: name.startswith(SNAPSHOT),
+        lambda name: name.startswith(SNAPSHOT_PREFIXES),
         by_agent=True,
     ),
 )
 MODEL_PATH: Final = "/mnt/models"
-SOURCE: Final = f"{kserve_metadata.INTERNAL}/storage-initializer-sourceuri"
-INJECTED: Final = "model.aibrix.ai/sidecar-injection"
+SOURCE_ANNOTATION: Final = f"{kserve_metadata.INTERNAL_GROUP}/storage-initializer-sourceuri"
+INJECTION_ANNOTATION: Final = "model.aibrix.ai/sidecar-injection"
 """The annotation by which AIBrix adds a container for adapters to the pods of a Deployment or a StormService."""
-ADAPTERS: Final = "/tmp/aibrix/adapters"  # noqa: S108  # where AIBrix mounts it
-MOUNTING: Final = ("kserve-container", "worker-container", "transformer-container")
+ADAPTER_FOLDER: Final = "/tmp/aibrix/adapters"  # noqa: S108  # where AIBrix mounts it
+MODEL_CONTAINERS: Final = ("kserve-container", "worker-container", "transformer-container")
 
 
 def webhook_doubt(document: ManifestNode, identity: tuple[str, str]) -> str:
     """The doubt about what another controller's webhook adds to the pods of an object; empty if there is none."""
     names: dict[str, set[str]] = {field: set() for field in FIELDS}
-    is_workload = identity[0] in WORKLOADS and identity != POD
+    is_workload = identity[0] in WORKLOAD_GROUPS and identity != POD
     for field, name in _names(document.value, is_workload=is_workload):
         names[field].add(name)
     owners = set(_owners(document.value))
@@ -104,7 +104,7 @@ def webhook_doubt(document: ManifestNode, identity: tuple[str, str]) -> str:
             continue
         found = sorted(name for name in names["labels"] | names["annotations"] if webhook.is_changing(name))
         if found:
-            return CHANGES.format(enumerated(found, MAX_SHOWN), webhook.name)
+            return CHANGE_DOUBT.format(enumerated(found, MAX_SHOWN), webhook.name)
     return ""
 
 
@@ -123,19 +123,19 @@ def added_variables(template: ManifestNode) -> dict[str, str | None]:
 def added_mounts(template: ManifestNode) -> dict[str, list[str]]:
     """The paths at which KServe's webhook mounts a model in the containers of a template with its label, by name."""
     labels, annotations = (_texts(template, field) for field in FIELDS)
-    if f"{KSERVE}/inferenceservice" not in labels or SOURCE not in annotations:
+    if f"{KSERVE}/inferenceservice" not in labels or SOURCE_ANNOTATION not in annotations:
         return {}
-    return {name: [MODEL_PATH] for name in MOUNTING}
+    return {name: [MODEL_PATH] for name in MODEL_CONTAINERS}
 
 
 def adapter_mounts(document: ManifestNode, pod: ManifestNode) -> dict[str, list[str]]:
     """The path at which AIBrix mounts its volume for adapters, for each container of an object's pod by name."""
-    kind, value = document.value.get("kind"), _texts(document, "annotations").get(INJECTED)
+    kind, value = document.value.get("kind"), _texts(document, "annotations").get(INJECTION_ANNOTATION)
     if not (value == "true" and kind == "Deployment") and not (value is not None and kind == "StormService"):
         return {}
     containers = pod.value.get("containers") if isinstance(pod.value, dict) else None
     named = [each.get("name") for each in containers if isinstance(each, dict)] if isinstance(containers, list) else []
-    return {name: [ADAPTERS] for name in named if isinstance(name, str)}
+    return {name: [ADAPTER_FOLDER] for name in named if isinstance(name, str)}
 
 
 def _texts(template: ManifestNode, field: str) -> dict[str, str]:
@@ -162,7 +162,7 @@ def _names(document: object, *, is_workload: bool) -> Iterator[tuple[str, str]]:
             parts = value.values()
         elif not isinstance(value, list):
             continue
-        pending += [part for part in parts if type(part) in CONTAINERS]  # most are texts; saves three calls for each
+        pending += [part for part in parts if type(part) in NESTED_TYPES]  # most are texts; saves three calls for each
 
 
 def _owners(document: object) -> Iterator[str]:

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
-PASSING: Final = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
+PASSING_LISTS: Final = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
 """The lists of a pod's containers that run before the others, or are added to a running pod."""
-SHARING: Final = ("shareProcessNamespace", "hostPID")
+SHARING_FIELDS: Final = ("shareProcessNamespace", "hostPID")
 """The fields by which a container of a pod sees the processes of the others, and their files in `/proc/PID/root`."""
-SHARES: Final = (
+SHARING_DOUBT: Final = (
     "`{}` lets other containers of the pod change the engine's files, so another vLLM or model may run; leave it out"
 )
-STARTS_SERVER: Final = (
+SERVER_PROBLEM: Final = (
     "the {} starts vLLM's server, which is not decided; start it in one of `containers`, or in an init container with "
     "`restartPolicy: Always`"
 )
@@ -133,7 +133,7 @@ def read_passing_containers(pod: ManifestNode) -> None:
 
     One that cannot be read starts nothing, as the API server refuses it.
     """
-    for field in PASSING:
+    for field in PASSING_LISTS:
         for container in pod.get(field).items():
             read_passing_container(container, pod, field)
 
@@ -153,7 +153,7 @@ def read_passing_container(container: ManifestNode, pod: ManifestNode, field: st
 
 def add_server_problem(container: ManifestNode, field: str) -> None:
     """Add the problem of a container of the list ``field`` that starts vLLM's server."""
-    problem = STARTS_SERVER.format(PASSING[field])
+    problem = SERVER_PROBLEM.format(PASSING_LISTS[field])
     container.reader.add_hook(lambda path: Container(path, problem=problem), container)
 
 
@@ -205,7 +205,7 @@ def read_container(
         read_files(container, pod, draft)
         draft.file_mounts = file_mounts(container, _volumes(pod))
         if (field := _sharing_field(pod)) is not None:
-            draft.doubt(SHARES.format(field))
+            draft.doubt(SHARING_DOUBT.format(field))
     return draft
 
 
@@ -216,19 +216,19 @@ def _collect_secrets(draft: EngineDraft) -> None:
     if "$(" not in " ".join(draft.words):
         return
     with suppress(ExpansionExhausted):  # deciding an engine reports it
-        found.update(secrets_of_words(draft.expanded()))
+        found.update(secrets_of_words(draft.expanded_words()))
 
 
 def _sharing_field(pod: ManifestNode) -> str | None:
     """The field by which the containers of a pod, if there are several, see each other's processes."""
-    field = next((name for name in SHARING if pod.get(name).value is True), None)
+    field = next((name for name in SHARING_FIELDS if pod.get(name).value is True), None)
     if field is None:
         return None
-    count = sum(len(found) for name in ("containers", *PASSING) if isinstance(found := pod.get(name).value, list))
+    count = sum(len(found) for name in ("containers", *PASSING_LISTS) if isinstance(found := pod.get(name).value, list))
     return field if count > 1 else None
 
 
-def note_mounting(pod: ManifestNode, containers: Sequence[dict[str, Any]]) -> None:
+def note_mounting_containers(pod: ManifestNode, containers: Sequence[dict[str, Any]]) -> None:
     """Note containers that a pod's spec does not have, or to which its controller adds mounts.
 
     They may fill the volumes that the containers of the spec mount, so note them before those are read.
@@ -358,7 +358,7 @@ def _placers(container: ManifestNode, pod: ManifestNode) -> Iterator[Placer]:
     known = pod.reader.placed_programs
     if pod.pointer not in known or known[pod.pointer][0] is not pod.value:
         known[pod.pointer] = (pod.value, placed_programs(pod.value))
-    return known[pod.pointer][1].beside(container.value)
+    return known[pod.pointer][1].placers_beside(container.value)
 
 
 def _claimed(pod: ManifestNode) -> frozenset[str]:

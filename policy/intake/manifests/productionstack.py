@@ -21,10 +21,10 @@ from policy.intake.manifests.unread_fields import unread_fields
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by production-stack"
+CHART_PLACE: Final = "added by production-stack"
 STORAGE: Final = "/data"
 TEMPLATES: Final = "/templates"
-VALUES: Final = {
+CONFIG_FLAGS: Final = {
     "maxModelLen": "--max-model-len",
     "dtype": "--dtype",
     "tensorParallelSize": "--tensor-parallel-size",
@@ -35,8 +35,8 @@ VALUES: Final = {
     "runner": "--runner",
     "convert": "--convert",
 }
-ONE_NODE_ONLY: Final = ("runner", "convert")
-RAY_ONLY: Final = ("pipelineParallelSize",)
+ONE_NODE_FIELDS: Final = ("runner", "convert")
+RAY_FIELDS: Final = ("pipelineParallelSize",)
 
 
 def is_values(document: ManifestNode) -> bool:
@@ -64,12 +64,12 @@ def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
     draft.hardware += affinity_signs(spec.get("nodeSelectorTerms").value, "nodeSelectorTerms")
     runtime = spec if spec.has("runtimeClassName") else serving
     draft.hardware += runtime_signs(runtime.get("runtimeClassName").value, "runtimeClassName")
-    draft.add(ADDED, "vllm", "serve")
+    draft.add(CHART_PLACE, "vllm", "serve")
     draft.has_command = True
     if url is not None:
         draft.add("modelURL", url)
     if ray:
-        draft.add(ADDED, "--distributed-executor-backend", "ray")
+        draft.add(CHART_PLACE, "--distributed-executor-backend", "ray")
     if spec.get("enableLoRA").flag():
         draft.add("enableLoRA", "--enable-lora")
     if config.value:
@@ -100,10 +100,10 @@ def _add_config(draft: EngineDraft, config: ManifestNode, *, ray: bool) -> None:
         if config.get(field).flag():
             draft.add(f"vllmConfig.{field}", positive)
         elif negative is not None and (stated or field == "enablePrefixCaching"):
-            draft.add(f"vllmConfig.{field}" if stated else ADDED, negative)
-    for field, flag in VALUES.items():
+            draft.add(f"vllmConfig.{field}" if stated else CHART_PLACE, negative)
+    for field, flag in CONFIG_FLAGS.items():
         value = config.get(field).scalar()
-        if value is not None and field not in (ONE_NODE_ONLY if ray else RAY_ONLY):
+        if value is not None and field not in (ONE_NODE_FIELDS if ray else RAY_FIELDS):
             draft.add(f"vllmConfig.{field}", flag, value)
         elif value is not None:
             draft.note(f"`vllmConfig.{field}` has no effect {'with' if ray else 'without'} `raySpec`")

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 QUANTITY: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", re.ASCII)
-DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
-BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+DECIMAL_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
+BINARY_UNITS: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 
 def round_up(node: ManifestNode) -> int | None:
@@ -28,5 +28,5 @@ def round_up(node: ManifestNode) -> int | None:
     if found is None:
         node.fault(f"expected a quantity such as `10Gi`, got {quoted(node.value)}")
         return None
-    unit = Decimal("0.001") if found[2] == "m" else Decimal({**DECIMAL, **BINARY}[found[2] or ""])
+    unit = Decimal("0.001") if found[2] == "m" else Decimal({**DECIMAL_UNITS, **BINARY_UNITS}[found[2] or ""])
     return int((Decimal(found[1]) * unit).to_integral_value(ROUND_CEILING))

@@ -21,13 +21,13 @@ from policy.intake.manifests.ray_groups import PLAIN_OPTIONS
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by KubeRay"
+OPERATOR_PLACE: Final = "added by KubeRay"
 BASH: Final = ["/bin/bash", "-c", "--"]
 AUTOSCALER: Final = "autoscaler"
-STARTS_AUTOSCALER: Final = (
+AUTOSCALER_COMMAND: Final = (
     "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
 )
-SET_IN_AUTOSCALER: Final = (
+AUTOSCALER_VARIABLES: Final = (
     "RAY_CLUSTER_NAME",
     "RAY_CLUSTER_NAMESPACE",
     "RAY_HEAD_POD_NAME",
@@ -37,33 +37,33 @@ SET_IN_AUTOSCALER: Final = (
 )
 """The variables that KubeRay sets in the autoscaler if `autoscalerOptions` does not."""
 COLLECTOR: Final = "ray-history-collector"
-SET_IN_COLLECTOR: Final = (
+COLLECTOR_VARIABLES: Final = (
     *("POD_IP", "RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_ROLE", "EVENTS_PORT", "FQ_RAY_IP", "OWNER_KIND"),
     *("OWNER_NAME", "RAY_DASHBOARD_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH"),
 )
 """The variables that KubeRay sets in the container for the history server if its options do not."""
-ADDRESS: Final = (("rayStartParams", "port"), ("headService", "metadata", "name"))
+ADDRESS_FIELDS: Final = (("rayStartParams", "port"), ("headService", "metadata", "name"))
 """The fields of the head's group from which KubeRay makes its address."""
 MAX_ADDRESS: Final = 256
 """The longest part of an address in which variables are expanded; a Service's name has 63 characters."""
-SET_IN_WAITING: Final = ("FQ_RAY_IP", "RAY_IP")
-IN_ADDRESS: Final = (
+WAITING_VARIABLES: Final = ("FQ_RAY_IP", "RAY_IP")
+ADDRESS_PROBLEM: Final = (
     "KubeRay writes the `{}` of the head into scripts of the workers, and a shell may read another command in it; "
     "leave out the characters of a shell"
 )
-GENERATED: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
+COMMAND_VARIABLE: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
 ENTRYPOINT: Final = "entrypoint"
-SET_IN_SUBMITTER: Final[dict[str, str | None]] = {"PYTHONUNBUFFERED": "1", "RAY_DASHBOARD_ADDRESS": None}
-SET_IF_AUTHENTICATED: Final = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH")
-EXPANDED: Final = re.compile(r"[$`]")
+SUBMITTER_VARIABLES: Final[dict[str, str | None]] = {"PYTHONUNBUFFERED": "1", "RAY_DASHBOARD_ADDRESS": None}
+AUTHENTICATION_VARIABLES: Final = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH")
+SHELL_EXPANSION: Final = re.compile(r"[$`]")
 """Matches what a shell expands between double quotes, in which KubeRay writes the other values."""
-QUOTED: Final = {
+QUOTED_FIELDS: Final = {
     "runtimeEnvYAML": "--runtime-env-json",
     "metadata": "--metadata-json",
     "entrypointResources": "--entrypoint-resources",
 }
 """The fields of a RayJob whose values KubeRay writes between double quotes, and their options."""
-IN_SUBMISSION: Final = (
+SUBMISSION_DOUBT: Final = (
     "KubeRay writes `{}` into the script of the container that submits the job, and a shell expands it there; leave "
     "out the characters of a shell, or set `submissionMode: HTTPMode`"
 )
@@ -78,12 +78,12 @@ def read_autoscaler(cluster: ManifestNode) -> None:
     value: dict[str, Any] = {**options.value, "name": AUTOSCALER}
     if value.get("image") is None and first is not None:
         value["image"] = first.get("image").value
-    draft = read_container(options.with_value(value), head, added=SET_IN_AUTOSCALER)
-    draft.env.setdefault(GENERATED, STARTS_AUTOSCALER)
+    draft = read_container(options.with_value(value), head, added=AUTOSCALER_VARIABLES)
+    draft.env.setdefault(COMMAND_VARIABLE, AUTOSCALER_COMMAND)
     if not options.get("args").value:
-        draft.add(ADDED, STARTS_AUTOSCALER)
+        draft.add(OPERATOR_PLACE, AUTOSCALER_COMMAND)
     if not draft.has_command:
-        draft.words[:0], draft.places[:0], draft.has_command = BASH, [ADDED] * len(BASH), True
+        draft.words[:0], draft.places[:0], draft.has_command = BASH, [OPERATOR_PLACE] * len(BASH), True
     if draft.starts_vllm():
         draft.finish()
 
@@ -93,7 +93,7 @@ def read_collector(cluster: ManifestNode) -> None:
     options = cluster.get("historyServerOptions", "collectorOptions")
     if options.is_object():
         fields = {name: options.value.get(name) for name in ("image", "env", "resources")}
-        draft = read_container(options.with_value({**fields, "name": COLLECTOR}), added=SET_IN_COLLECTOR)
+        draft = read_container(options.with_value({**fields, "name": COLLECTOR}), added=COLLECTOR_VARIABLES)
         if draft.starts_vllm():
             draft.finish()
 
@@ -105,11 +105,11 @@ def read_address(cluster: ManifestNode) -> None:
     runs. Another one is that of `ray start`.
     """
     head = cluster.get("headGroupSpec")
-    for keys in ADDRESS:
+    for keys in ADDRESS_FIELDS:
         node = _at(head, keys)
         text = "" if node is None else str(node.value)
         if node is not None and PLAIN_OPTIONS.fullmatch(text) is None and _is_command(text, cluster):
-            problem = IN_ADDRESS.format(keys[-1])
+            problem = ADDRESS_PROBLEM.format(keys[-1])
             node.reader.add_hook(partial(Container, problem=problem), node)
 
 
@@ -134,7 +134,7 @@ def _is_command(text: str, cluster: ManifestNode) -> bool:
         pod = group.get("template", "spec")
         for container in pod.get("containers").items()[:1]:
             with pod.reader.separate(are_reported=False):
-                draft = read_container(container, pod, added=SET_IN_WAITING)
+                draft = read_container(container, pod, added=WAITING_VARIABLES)
             filled = expand(text, draft, group)
             if filled is not None and _shows_command(filled, cluster):
                 return True
@@ -148,7 +148,7 @@ def _shows_command(text: str, cluster: ManifestNode) -> bool:
 def submission_doubt(spec: ManifestNode) -> str:
     """Why the shell that submits a RayJob may do something other than submit it; empty if its fields are plain."""
     field = next(iter(_expanded_fields(spec)), None)
-    return "" if field is None else IN_SUBMISSION.format(field)
+    return "" if field is None else SUBMISSION_DOUBT.format(field)
 
 
 def submits_otherwise(spec: ManifestNode) -> bool:
@@ -167,9 +167,9 @@ def submitter(spec: ManifestNode) -> EngineDraft:
             draft.image = containers[0].get("image").text() if containers else None
         else:
             draft = read_container(container, spec.get("submitterPodTemplate", "spec"))
-        draft.env.update(SET_IN_SUBMITTER)
+        draft.env.update(SUBMITTER_VARIABLES)
         draft.env["RAY_JOB_SUBMISSION_ID"] = expand(spec.get("jobId").text() or "", draft, spec.get("jobId")) or None
-    for name in SET_IF_AUTHENTICATED:
+    for name in AUTHENTICATION_VARIABLES:
         draft.env.setdefault(name, None)
     draft.words, draft.places, draft.has_command = [], [], True
     return draft
@@ -187,17 +187,17 @@ def read_submission(spec: ManifestNode, *, is_started: bool) -> None:
     """
     fields = _expanded_fields(spec)
     text = spec.get(ENTRYPOINT).value
-    if isinstance(text, str) and not is_started and EXPANDED.search(text) is not None:
+    if isinstance(text, str) and not is_started and SHELL_EXPANSION.search(text) is not None:
         fields[ENTRYPOINT] = f"-- {text}"
     field = next(iter(fields), None)
     if field is None or submits_otherwise(spec):
         return
     draft = submitter(spec)
     draft.node = spec.get(field)
-    draft.add(ADDED, *BASH)
+    draft.add(OPERATOR_PLACE, *BASH)
     draft.add(field, " ".join(["ray job submit", *fields.values()]))
     if draft.starts_vllm(by_image=False):
-        draft.doubt(IN_SUBMISSION.format(field))
+        draft.doubt(SUBMISSION_DOUBT.format(field))
         draft.finish()
 
 
@@ -207,9 +207,9 @@ def _expanded_fields(spec: ManifestNode) -> dict[str, str]:
     job = spec.get("jobId").value
     if isinstance(job, str) and PLAIN_NAME.fullmatch(job) is None:
         found["jobId"] = f"--submission-id {job}"
-    for field, option in QUOTED.items():
+    for field, option in QUOTED_FIELDS.items():
         value = spec.get(field).value
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if EXPANDED.search(text) is not None:
+        if SHELL_EXPANSION.search(text) is not None:
             found[field] = f"{option} {json.dumps(text, ensure_ascii=False)}"
     return found

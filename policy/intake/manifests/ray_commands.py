@@ -19,50 +19,50 @@ if TYPE_CHECKING:
     from policy.intake.command_line import Installation
     from policy.intake.manifests.draft import EngineDraft
 
-OVERWRITES_COMMAND: Final = "ray.io/overwrite-container-cmd"
-STARTS_RAY: Final = "ray start"
+OVERWRITE_ANNOTATION: Final = "ray.io/overwrite-container-cmd"
+RAY_START: Final = "ray start"
 """KubeRay leaves a command with this text as it is."""
 BASH: Final = ("/bin/bash", "-c", "--")
 """The shell that runs a container's command before Ray.
 
 Newer releases of KubeRay use `-lc`. The start-up files of Ray's images are assumed to set none of vLLM's variables.
 """
-THEN_RAY: Final = "ulimit -n 65536; ray start"
-GENERATED: Final = re.compile(r"\$(?:KUBERAY_GEN_RAY_START_CMD\b|[{(]KUBERAY_GEN_RAY_START_CMD[)}])")
+RAY_COMMAND: Final = "ulimit -n 65536; ray start"
+COMMAND_REFERENCE: Final = re.compile(r"\$(?:KUBERAY_GEN_RAY_START_CMD\b|[{(]KUBERAY_GEN_RAY_START_CMD[)}])")
 """Matches a reference to the variable with the command by which KubeRay starts Ray."""
-BLOCKS: Final = " --block"
+BLOCK_OPTION: Final = " --block"
 """The option of `ray start` that matters for an engine: what comes after the command runs once Ray has ended."""
-STARTING: Final = "in the command that starts Ray: {}"
+COMMAND_DOUBT: Final = "in the command that starts Ray: {}"
 
 
 def ray_script(words: Sequence[str], options: str = "") -> str:
     """The script that KubeRay makes from the words of a container's command and the options of `ray start`."""
-    script = joined(words)
-    return f"{script} && {THEN_RAY}{options}" if script else f"{THEN_RAY}{options}"
+    script = join_words(words)
+    return f"{script} && {RAY_COMMAND}{options}" if script else f"{RAY_COMMAND}{options}"
 
 
-def joined(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """The words of a command and its arguments as KubeRay joins them."""
     return "".join(f" {word} " for word in words)
 
 
-def started(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | None:
+def apply_ray_start(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | None:
     """Set a container's variables and folder to those of Ray's processes; returns how its command starts Ray.
 
     Returns None if only the command that KubeRay adds to each container starts Ray. ``options`` has the options of
     `ray start`, if they matter. ``is_kept``: whether KubeRay keeps the container's command, whatever it is.
     """
-    is_kept = is_kept or STARTS_RAY in joined(draft.words)
+    is_kept = is_kept or RAY_START in join_words(draft.words)
     if not (draft.words or options or is_kept):
         return None
     if is_kept:
-        words = [GENERATED.sub(f"{STARTS_RAY}{BLOCKS}", word) for word in draft.words]
+        words = [COMMAND_REFERENCE.sub(f"{RAY_START}{BLOCK_OPTION}", word) for word in draft.words]
     else:
-        words = [*BASH, ray_script(draft.words, options or BLOCKS)]
+        words = [*BASH, ray_script(draft.words, options or BLOCK_OPTION)]
     start = ray_start(words, draft.env, has_hidden_variables=draft.has_hidden_variables)
     draft.env.update(start.env)
     draft.secrets |= start.secrets
-    draft.folder = draft.entered(start.folders) if start.is_read else ANY_FOLDER
+    draft.folder = draft.folder_after(start.folders) if start.is_read else ANY_FOLDER
     if not start.is_read:
         draft.env.replace(dict.fromkeys(draft.env))
         draft.has_hidden_variables = True
@@ -77,7 +77,7 @@ def read_effects(draft: EngineDraft, start: RayStart | None) -> list[Installatio
     server = draft.server
     if start is None or server is None:
         return []
-    doubts = [STARTING.format(doubt) for doubt in start.doubts_about(server, draft.start_folder())]
+    doubts = [COMMAND_DOUBT.format(doubt) for doubt in start.doubts_about(server, draft.start_folder())]
     draft.doubts += [doubt for doubt in doubts if doubt not in draft.doubts]
     installation = start.installation_for(server)
     return [] if installation is None else [installation]

@@ -29,23 +29,23 @@ PLAIN_OPTIONS: Final = re.compile(r"(?:[^;&|<>()\n`$]++|\$(?:\w++|\{\w++\}))*+")
 A reference of Kubernetes (`$(NAME)`) may: its value is in the command before the shell reads it.
 """
 START_PARAMS: Final = "rayStartParams"
-WITH_BOOLEAN: Final = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
+BOOLEAN_OPTIONS: Final = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
 """The options that are written with their value even if it is `true` or `false`; others are then set, or left out."""
-OPTIONS_OF_RESOURCES: Final = {"cpu": "num-cpus", "memory": "memory"}
+RESOURCE_OPTIONS: Final = {"cpu": "num-cpus", "memory": "memory"}
 """The resources of a group, in lower case, for which Ray has an option; GPUs have one too."""
 GPU: Final = re.compile(r"gpu\Z|nvidia\.com/mig-\d++g\.\d++gb\Z", re.ASCII)
-NOT_ZERO: Final = re.compile(r"[^eE1-9]*+[1-9]")
+NONZERO_QUANTITY: Final = re.compile(r"[^eE1-9]*+[1-9]")
 """Matches the beginning of a quantity that is not zero."""
 ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
 """The limits of a container that KubeRay adds to the option `resources`, with Ray's names."""
-AROUND: Final = "'\"` "
+STRIPPED_CHARACTERS: Final = "'\"` "
 """The characters that KubeRay removes at both ends of the option `resources` before it reads it as JSON."""
-WHOLE: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
-HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+HTML_ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 """How Go's JSON escapes these characters."""
 NAMESPACE: Final = "RAY_external_storage_namespace"
 PASSWORD: Final = "REDIS_PASSWORD"  # noqa: S105  # the name of a variable
-OF_STORAGE: Final = {
+STORAGE_VARIABLES: Final = {
     "externalStorageNamespace": NAMESPACE,
     "redisAddress": "RAY_REDIS_ADDRESS",
     "redisUsername": "REDIS_USERNAME",
@@ -91,7 +91,11 @@ def _variables(
     """The variables of a head that keeps its state: those that its container may set itself, and others."""
     storage = cluster.get("gcsFaultToleranceOptions")
     if storage.is_object():
-        found = {name: storage.get(field) for field, name in OF_STORAGE.items() if storage.value.get(field) is not None}
+        found = {
+            name: storage.get(field)
+            for field, name in STORAGE_VARIABLES.items()
+            if storage.value.get(field) is not None
+        }
         return {NAMESPACE: found.pop(NAMESPACE)} if NAMESPACE in found else {}, found
     annotations = owner.get("metadata", "annotations") if owner is not None else cluster
     named = {
@@ -124,7 +128,7 @@ def _ray_options(group: ManifestNode) -> str:
 
 def _option(name: str, value: str) -> str:
     """An option of `ray start` with its value, as KubeRay writes it."""
-    if name in WITH_BOOLEAN or value.lower() not in {"true", "false"}:
+    if name in BOOLEAN_OPTIONS or value.lower() not in {"true", "false"}:
         return f" --{name}={value} "
     return f" --{name} " if value.lower() == "true" else ""
 
@@ -135,11 +139,11 @@ def _of_resources(resources: object) -> dict[str, str]:
     others: dict[str, int] = {}
     for name, quantity in resources.items() if isinstance(resources, dict) else ():
         shown, number = str(name).lower(), str(quantity)
-        option = "num-gpus" if GPU.search(shown) is not None else OPTIONS_OF_RESOURCES.get(shown)
+        option = "num-gpus" if GPU.search(shown) is not None else RESOURCE_OPTIONS.get(shown)
         if option is None:
-            others[str(name)] = int(number) if WHOLE.fullmatch(number) is not None else 1
+            others[str(name)] = int(number) if WHOLE_NUMBER.fullmatch(number) is not None else 1
         else:
-            found[option] = number if WHOLE.fullmatch(number) is not None else "1"
+            found[option] = number if WHOLE_NUMBER.fullmatch(number) is not None else "1"
     return {**found, "resources": _quoted(others)} if others else found
 
 
@@ -150,11 +154,13 @@ def _add_accelerators(options: dict[str, str], limits: object) -> None:
     """
     if not isinstance(limits, dict):
         return
-    added = next((ACCELERATORS[name] for name in ACCELERATORS if NOT_ZERO.match(str(limits.get(name, "")))), None)
+    added = next(
+        (ACCELERATORS[name] for name in ACCELERATORS if NONZERO_QUANTITY.match(str(limits.get(name, "")))), None
+    )
     if added is None:
         return
     try:
-        resources = json.loads(options.get("resources", "{}").strip(AROUND), parse_constant=_refuse)
+        resources = json.loads(options.get("resources", "{}").strip(STRIPPED_CHARACTERS), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return
     if not isinstance(resources, dict) or resources.keys() & set(ACCELERATORS.values()):
@@ -177,4 +183,4 @@ def _is_number(value: object) -> bool:
 def _quoted(resources: dict[str, Any]) -> str:
     """Resources as KubeRay writes them: JSON between single quotes, which a key may end."""
     text = json.dumps(resources, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    return f"'{text.translate(HTML)}'"
+    return f"'{text.translate(HTML_ESCAPES)}'"

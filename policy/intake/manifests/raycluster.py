@@ -36,13 +36,13 @@ from policy.intake.manifests.ray_beside import (
 )
 from policy.intake.manifests.ray_commands import (
     BASH,
-    OVERWRITES_COMMAND,
-    STARTS_RAY,
-    THEN_RAY,
-    joined,
+    OVERWRITE_ANNOTATION,
+    RAY_COMMAND,
+    RAY_START,
+    apply_ray_start,
+    join_words,
     ray_script,
     read_effects,
-    started,
 )
 from policy.intake.manifests.ray_fields import CLUSTER, HEAD, WORKERS
 from policy.intake.manifests.ray_groups import ray_groups
@@ -56,53 +56,53 @@ if TYPE_CHECKING:
     from policy.intake.manifests.ray_groups import RayGroup
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by KubeRay"
-PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+OPERATOR_PLACE: Final = "added by KubeRay"
+PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 """Matches a word that a shell does not change."""
-PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
+PLAIN_WORDS: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ \t-]*+")
 """Matches words that a shell only splits."""
-JOINED: Final = (
+JOIN_DOUBT: Final = (
     "KubeRay joins the words of the command with blanks, and a shell splits and expands them again; set the "
-    f'annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
+    f'annotation `{OVERWRITE_ANNOTATION}: "true"` and start Ray in the command'
 )
-STARTS_OTHERWISE: Final = (
+LOST_SERVER_DOUBT: Final = (
     "KubeRay joins the words of the command with blanks, and what a shell makes of them is not vLLM's server; "
-    f'set the annotation `{OVERWRITES_COMMAND}: "true"` and start Ray in the command'
+    f'set the annotation `{OVERWRITE_ANNOTATION}: "true"` and start Ray in the command'
 )
 OPTIONS: Final = "rayStartParams"
 HTTP_MODE: Final = "HTTPMode"
 """The mode of a RayJob in which the operator sends the command to Ray."""
 SUBMITTING_MODES: Final = (None, "", "K8sJobMode", "SidecarMode")
 """The modes in which the command is a part of a script of another container, which submits it."""
-SUBMITS: Final = "ray"
+SUBMIT_PROGRAM: Final = "ray"
 """Stands in for the command that submits the words after it."""
-SUBMITTED: Final = (
+SUBMISSION_SHELL_DOUBT: Final = (
     "a shell of the container that submits the job splits and expands the command before the shell of the head does; "
     "set `submissionMode: HTTPMode`, or write words without quotes, variables and other characters of a shell"
 )
-ELSEWHERE: Final = (
+OTHER_CLUSTER_DOUBT: Final = (
     "the cluster in which Ray runs the command is not in the manifest, so that its image, variables and mounts are not "
     "known"
 )
-SUBMITS_OTHERWISE: Final = (
+SUBMITTER_DOUBT: Final = (
     "the container that submits the job has a command of its own (`submitterPodTemplate`), which may start something "
     "else than `entrypoint`"
 )
-RESOURCES: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResources")
+RESOURCE_FIELDS: Final = ("entrypointNumGpus", "entrypointNumCpus", "entrypointResources")
 """The fields of a RayJob with which Ray starts its command on any node that has these resources, not on the head."""
-NOTHING: Final = (None, 0, "", "0")
-DECIDING: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts", "workingDir", "lifecycle")
+UNSET_VALUES: Final = (None, 0, "", "0")
+COMMAND_FIELDS: Final = ("image", "command", "args", "env", "envFrom", "volumeMounts", "workingDir", "lifecycle")
 """The fields of a container that decide what its command starts."""
 
 GENERATED_COMMAND: Final = "KUBERAY_GEN_RAY_START_CMD"
-SET: Final[dict[str, str | None]] = dict.fromkeys(
+RAY_VARIABLES: Final[dict[str, str | None]] = dict.fromkeys(
     [
         *("RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_CLOUD_INSTANCE_ID", "RAY_NODE_TYPE_NAME", "FQ_RAY_IP"),
         *("RAY_IP", GENERATED_COMMAND, "RAY_USAGE_STATS_EXTRA_TAGS"),
     ]
 )
 """The variables that KubeRay sets in the container that starts Ray, after the container's own."""
-SET_IF_ABSENT: Final = (
+DEFAULT_VARIABLES: Final = (
     *("RAY_PORT", "RAY_ADDRESS", "RAY_USAGE_STATS_KUBERAY_IN_USE", "REDIS_PASSWORD", "RAY_SERVE_KV_TIMEOUT_S"),
     *("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "RAY_external_storage_namespace"),
     *("RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_gcs_server_request_timeout_seconds"),
@@ -166,7 +166,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
     is_elsewhere = head is None or bool(spec.get("clusterSelector").value)
     draft = EngineDraft(entrypoint) if head is None else _read_first(head, pod, group)
     is_kept = keeps_command(owner) or keeps_command(group.node.get("template"))
-    start = started(draft, group.options, is_kept=is_kept)
+    start = apply_ray_start(draft, group.options, is_kept=is_kept)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
     draft.add(ENTRYPOINT, "sh", "-c", text)
     content = spec.get("runtimeEnvYAML").yaml()
@@ -177,13 +177,13 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
     draft.env.update(environment.variables)
     if is_elsewhere:
         draft.has_hidden_variables = True
-        draft.doubts.append(ELSEWHERE)
+        draft.doubts.append(OTHER_CLUSTER_DOUBT)
     if spec.get("submissionMode").value != HTTP_MODE:
         if submits_otherwise(spec):
-            draft.doubts.append(SUBMITS_OTHERWISE)
+            draft.doubts.append(SUBMITTER_DOUBT)
         if why := submission_doubt(spec):
             draft.doubts.append(why)
-    asked = next((name for name in RESOURCES if spec.get(name).value not in NOTHING), None)
+    asked = next((name for name in RESOURCE_FIELDS if spec.get(name).value not in UNSET_VALUES), None)
     if asked is not None and head is not None and any(_differs(other, head) for other in _ray_containers(cluster)):
         draft.doubts.append(
             f"`{asked}` lets Ray run the command in a container of another group, which differs from the head's"
@@ -205,11 +205,11 @@ def _read_first(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> 
 
     The variable with KubeRay's command has the options of `ray start`, if they matter.
     """
-    draft = read_container(container, pod, added=(*SET, *SET_IF_ABSENT))
+    draft = read_container(container, pod, added=(*RAY_VARIABLES, *DEFAULT_VARIABLES))
     group.set_variables(draft)
-    draft.env.update(SET)
+    draft.env.update(RAY_VARIABLES)
     if group.options:
-        draft.env[GENERATED_COMMAND] = expand(f"{THEN_RAY}{group.options}", draft, container)
+        draft.env[GENERATED_COMMAND] = expand(f"{RAY_COMMAND}{group.options}", draft, container)
     return draft
 
 
@@ -218,7 +218,7 @@ def _submission_doubt(mode: object, text: str) -> str:
     if mode == HTTP_MODE:
         return ""
     if mode in SUBMITTING_MODES:
-        return SUBMITTED if PLAIN_TEXT.fullmatch(text.strip()) is None else ""
+        return SUBMISSION_SHELL_DOUBT if PLAIN_WORDS.fullmatch(text.strip()) is None else ""
     return f"with the `submissionMode` {quoted(mode)} it is not known how Ray gets the command"
 
 
@@ -229,7 +229,7 @@ def _as_submitted(entrypoint: ManifestNode, text: str, spec: ManifestNode) -> st
     if filled is None:
         return text
     try:
-        found = shell.split(f"{SUBMITS} {filled}", draft.env, has_hidden_variables=draft.has_hidden_variables)
+        found = shell.split(f"{SUBMIT_PROGRAM} {filled}", draft.env, has_hidden_variables=draft.has_hidden_variables)
     except ShellSyntaxError:
         return text
     return subprocess.list2cmdline(found[0].words[1:]) if found else text
@@ -242,7 +242,7 @@ def _ray_containers(cluster: ManifestNode) -> Iterator[ManifestNode]:
 
 
 def _differs(container: ManifestNode, head: ManifestNode) -> bool:
-    return any(container.get(name).value != head.get(name).value for name in DECIDING)
+    return any(container.get(name).value != head.get(name).value for name in COMMAND_FIELDS)
 
 
 def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: int) -> None:
@@ -298,8 +298,8 @@ def _read_ray_container(container: ManifestNode, pod: ManifestNode, group: RayGr
     count as they are written. An engine that starts only as it is written counts too, with a doubt.
     """
     draft = _read_first(container, pod, group)
-    script = joined(draft.words)
-    if STARTS_RAY in script:
+    script = join_words(draft.words)
+    if RAY_START in script:
         if draft.starts_vllm():
             draft.finish()
         return
@@ -314,10 +314,10 @@ def _is_plain(draft: EngineDraft) -> bool:
     if startup_doubt("bash", shell_options("bash", ("--",), 0), draft.env):
         return False
     try:
-        words = draft.expanded()
+        words = draft.expanded_words()
     except ExpansionExhausted:
         return False
-    return all(type(word) is not Unknown and PLAIN.fullmatch(word) is not None for word in words)
+    return all(type(word) is not Unknown and PLAIN_WORD.fullmatch(word) is not None for word in words)
 
 
 def _join(draft: EngineDraft, script: str) -> None:
@@ -328,19 +328,19 @@ def _join(draft: EngineDraft, script: str) -> None:
     written = draft.words, draft.places, draft.has_command
     is_started = draft.starts_vllm(by_image=False) and draft.server is not None
     list_of = draft.places[0].partition("[")[0] if draft.places else OPTIONS
-    draft.words, draft.places = [*BASH, script], [ADDED] * len(BASH) + [list_of]
+    draft.words, draft.places = [*BASH, script], [OPERATOR_PLACE] * len(BASH) + [list_of]
     draft.has_command, draft.server, draft.problem = True, None, ""
     is_joined = draft.starts_vllm(by_image=False) and draft.server is not None
     if is_started and (TEMPLATE in script or not is_joined):
         draft.words, draft.places, draft.has_command = written
-    draft.doubts.append(JOINED if is_joined else STARTS_OTHERWISE)
+    draft.doubts.append(JOIN_DOUBT if is_joined else LOST_SERVER_DOUBT)
 
 
 def keeps_command(node: ManifestNode | None) -> bool:
     """Whether an object's or a template's annotation leaves the command of Ray's container as it is."""
     if node is None:
         return False
-    value = node.get("metadata", "annotations").get(OVERWRITES_COMMAND).value
+    value = node.get("metadata", "annotations").get(OVERWRITE_ANNOTATION).value
     return isinstance(value, str) and value.lower() == "true"
 
 

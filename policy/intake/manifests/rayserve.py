@@ -27,7 +27,7 @@ from policy.intake.manifests.hardware import MAX_SIGNS, accelerator_signs
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.pods import read_container
-from policy.intake.manifests.ray_commands import read_effects, started
+from policy.intake.manifests.ray_commands import apply_ray_start, read_effects
 from policy.intake.manifests.ray_fields import APPLICATION, LLM, LLM_ARGUMENTS
 from policy.intake.manifests.ray_groups import ray_groups
 from policy.intake.manifests.raycluster import (
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from policy.intake.manifests.field_tables import FieldTable
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by Ray Serve"
-VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
-SINGLE: Final = ("llm_config", "prefill_config", "decode_config")
-WITHOUT_NO: Final = frozenset({"disable_log_stats", "disable_log_requests"})
-NOT_ALLOWED: Final = ("model", "served_model_name")
+SERVE_PLACE: Final = "added by Ray Serve"
+RUNNER_VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
+SINGLE_CONFIGS: Final = ("llm_config", "prefill_config", "decode_config")
+FLAGS_WITHOUT_NEGATION: Final = frozenset({"disable_log_stats", "disable_log_requests"})
+FORBIDDEN_ARGUMENTS: Final = ("model", "served_model_name")
 
 
 class RayContainers(Struct, frozen=True):
@@ -81,7 +81,7 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
     applications = [(item, item.get("args")) for item in document.get("applications").items()]
     count = len(document.reader.containers)
     for application, args in [(document, document), *applications]:
-        single = [args.get(name) for name in SINGLE]
+        single = [args.get(name) for name in SINGLE_CONFIGS]
         for config in [*args.get("llm_configs").items(), *(item for item in single if item.value is not None)]:
             if isinstance(config.value, str):
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
@@ -159,7 +159,7 @@ def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContain
             draft = read_container(container, template.get("spec"))
             group.set_variables(draft)
             is_kept = is_kept_everywhere or keeps_command(template)
-            start = started(draft, group.options, is_kept=is_kept)
+            start = apply_ray_start(draft, group.options, is_kept=is_kept)
             drafts.append(draft)
             if start is not None:
                 starts.append(start)
@@ -209,7 +209,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
         draft.note(note)
     draft.hardware += accelerator_signs([config.get("accelerator_type").value], "accelerator_type")
     draft.hardware += containers.hardware
-    draft.add(ADDED, "vllm", "serve")
+    draft.add(SERVE_PLACE, "vllm", "serve")
     source, name = (
         config.get("model_loading_config", "model_source"),
         config.get("model_loading_config", "model_id").text(),
@@ -223,16 +223,16 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
     if model is not None:
         draft.add("model_loading_config.model_id" if model == name else "model_loading_config.model_source", model)
     for key, value in config.get("engine_kwargs").fields():
-        if key in NOT_ALLOWED:
+        if key in FORBIDDEN_ARGUMENTS:
             value.fault(f"`{key}` is not allowed in `engine_kwargs`; write `model_loading_config`")
         else:
             draft.add(f"engine_kwargs.{key}", *flag_words(key, value.value))
     if config.get("engine_kwargs", "distributed_executor_backend").value is None:
-        draft.add(ADDED, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
-    if VARIABLE not in version_of(draft.image, draft.table).env:
+        draft.add(SERVE_PLACE, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
+    if RUNNER_VARIABLE not in version_of(draft.image, draft.table).env:
         draft.note(
             "an image's own variables are not known here, and Ray's images may set the model runner; "
-            f"set `{VARIABLE}` in `env_vars` to be sure"
+            f"set `{RUNNER_VARIABLE}` in `env_vars` to be sure"
         )
     draft.doubts += environment.doubts
     installed = environment.installed
@@ -257,7 +257,7 @@ def flag_words(name: str, value: Any) -> list[str]:
         case True:
             return [flag]
         case False:
-            return [] if name in WITHOUT_NO else ["--no-" + name.replace("_", "-")]
+            return [] if name in FLAGS_WITHOUT_NEGATION else ["--no-" + name.replace("_", "-")]
         case dict():
             return [flag, json.dumps(value, separators=(",", ":"), ensure_ascii=False)]
         case list():

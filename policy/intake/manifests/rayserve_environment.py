@@ -33,7 +33,7 @@ INSTALLERS: Final = {
     "uv": (["uv", "pip", "install", "--system"], "uv_pip_install_options"),
 }
 """The fields that install packages, each with what installs them, and its nested field for further options."""
-HARMLESS: Final = frozenset({VARIABLES, *INSTALLERS, "image_uri", "container", "config", "excludes", "nsight"})
+HARMLESS_FIELDS: Final = frozenset({VARIABLES, *INSTALLERS, "image_uri", "container", "config", "excludes", "nsight"})
 """The fields that are handled here, or that do not affect which packages an engine imports."""
 
 
@@ -142,7 +142,7 @@ def _uncertain_application(import_path: str | None) -> Iterator[Installation]:
 
 def _uncertain(fields: dict[str, ManifestNode], image: str | None, table: ImageTable) -> Iterator[Installation]:
     for name in fields:
-        if name not in HARMLESS:
+        if name not in HARMLESS_FIELDS:
             yield Installation(None, f"{quoted(f'runtime_env.{name}')} may make another vLLM run")
     if image is not None and images.version_of(image, table).version is None:
         yield Installation(None, f"`runtime_env` starts the image {quoted(image)}, whose vLLM is not known")

@@ -31,7 +31,7 @@ MAX_DOCUMENTS: Final = 10_000
 MAX_COPIED: Final = 1_000_000
 MAX_REFUSED: Final = 8 * MAX_COPIED
 """The most characters that objects over a limit may copy in all; beyond it, their copies count for the manifest."""
-PER_ENTRY: Final = 64
+ENTRY_SIZE: Final = 64
 LLM_CONFIG_NAMESPACE: Final = "kserve"
 """The namespace in which KServe keeps configurations for the services of all namespaces."""
 MAX_SEPARATE_FAULTS: Final = 1000
@@ -159,7 +159,7 @@ class ManifestReader:
             self.faults, self._seen = outer, seen
 
     @contextmanager
-    def bounded(self) -> Iterator[list[RequestFault]]:
+    def collect_exceeded(self) -> Iterator[list[RequestFault]]:
         """Collect the limits that one of several objects exceeds; if it exceeds any, it adds no engines.
 
         What such an object copied does not count for the others, up to ``MAX_REFUSED`` characters in all.
@@ -255,11 +255,13 @@ class ManifestReader:
         found = same_name[None if None in possible else possible[0]]
         return found if len(possible) == 1 else structs.replace(found, is_certain=False)
 
-    def add_referenced(self, identity: tuple[str, str], namespace: str | None, name: str, node: ManifestNode) -> None:
+    def add_referenced_object(
+        self, identity: tuple[str, str], namespace: str | None, name: str, node: ManifestNode
+    ) -> None:
         """Add an object of the manifest to which others refer by group, kind and name; no namespace: the cluster's."""
         self._referenced.setdefault((*identity, name), {})[namespace] = node
 
-    def referenced(self, identity: tuple[str, str], name: str) -> ManifestNode | None:
+    def referenced_object(self, identity: tuple[str, str], name: str) -> ManifestNode | None:
         """The object of a group and kind to which the current object refers; None if it is not certain."""
         same_name = self._referenced.get((*identity, name), {})
         for namespace in (self.namespace, None):
@@ -349,27 +351,27 @@ def _size(value: object) -> int:
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
-        return sum(PER_ENTRY + len(key) + _size(item) for key, item in value.items())
-    return sum(PER_ENTRY + _size(item) for item in value) if isinstance(value, list) else 0
+        return sum(ENTRY_SIZE + len(key) + _size(item) for key, item in value.items())
+    return sum(ENTRY_SIZE + _size(item) for item in value) if isinstance(value, list) else 0
 
 
 class ManifestNode:
     """A value in the manifest: at ``key`` of ``parent``, or the root, with its path and JSON pointer.
 
-    ``within``: whether the value does not stand in the manifest as it is, but was merged or parsed from a string, so
-    that all its nodes have one pointer. Paths and pointers are built on demand, because they repeat the keys above,
-    which can be long.
+    ``shares_pointer``: whether the value does not stand in the manifest as it is, but was merged or parsed from a
+    string, so that all its nodes have one pointer. Paths and pointers are built on demand, because they repeat the keys
+    above, which can be long.
     """
 
-    __slots__ = ("key", "parent", "reader", "root", "value", "within")
+    __slots__ = ("key", "parent", "reader", "root", "shares_pointer", "value")
 
     def __init__(
-        self, reader: ManifestReader, value: Any, path: str = "", pointer: str = "", *, within: bool = False
+        self, reader: ManifestReader, value: Any, path: str = "", pointer: str = "", *, shares_pointer: bool = False
     ) -> None:
         self.reader = reader
         self.value = value
         self.root = path, pointer
-        self.within = within
+        self.shares_pointer = shares_pointer
         self.parent: ManifestNode | None = None
         self.key: str | int = ""
 
@@ -393,7 +395,7 @@ class ManifestNode:
         for node in self._ancestry():
             if node.parent is None:
                 found = node.root[1]
-            elif not self.within:
+            elif not self.shares_pointer:
                 found = at(found, node.key)
         return found
 
@@ -411,7 +413,7 @@ class ManifestNode:
         if self.reader.is_under_review:
             self.reader.read_paths.add(self.path)
 
-    def shown(self) -> str:
+    def shown_value(self) -> str:
         """The value as a message shows it, unless it may be a secret."""
         return "a value that is not shown" if self._is_secret() else quoted(self.value)
 
@@ -452,7 +454,7 @@ class ManifestNode:
         if self.value is None:
             return []
         if not isinstance(self.value, list):
-            self.fault(f"expected a list, got {self.shown()}")
+            self.fault(f"expected a list, got {self.shown_value()}")
             return []
         return [self._below(place, value) for place, value in enumerate(self.value)]
 
@@ -465,7 +467,7 @@ class ManifestNode:
 
     def with_value(self, value: Any) -> ManifestNode:
         """The node at the same place with another value."""
-        found = ManifestNode(self.reader, value, *self.root, within=self.within)
+        found = ManifestNode(self.reader, value, *self.root, shares_pointer=self.shares_pointer)
         found.parent, found.key = self.parent, self.key
         return found
 
@@ -474,7 +476,7 @@ class ManifestNode:
         if isinstance(self.value, dict):
             return True
         if self.value is not None:
-            self.fault(f"expected an object, got {self.shown()}")
+            self.fault(f"expected an object, got {self.shown_value()}")
         return False
 
     def text(self) -> str | None:
@@ -484,7 +486,7 @@ class ManifestNode:
         """
         if isinstance(self.value, str) or self.value is None:
             return self.value
-        self.fault(f"expected a string in quotes, got {self.shown()}")
+        self.fault(f"expected a string in quotes, got {self.shown_value()}")
         return None
 
     def yaml(self) -> ManifestNode | None:
@@ -498,7 +500,7 @@ class ManifestNode:
             for fault in error.faults:
                 self.fault(f"line {fault.line}, column {fault.column}: {fault.message}")
             return None
-        return ManifestNode(self.reader, content, self.path, self.pointer, within=True)
+        return ManifestNode(self.reader, content, self.path, self.pointer, shares_pointer=True)
 
     def scalar(self) -> str | None:
         """A string, number or boolean as a Helm chart renders it; None if it is null.
@@ -508,7 +510,7 @@ class ManifestNode:
         if isinstance(self.value, bool):
             return str(self.value).lower()
         if isinstance(self.value, dict | list):
-            self.fault(f"expected a string, a number, `true` or `false`, got {self.shown()}")
+            self.fault(f"expected a string, a number, `true` or `false`, got {self.shown_value()}")
             return None
         return None if self.value is None else str(self.value)
 
@@ -516,24 +518,24 @@ class ManifestNode:
         """A boolean, or ``default`` if it is null. Anything else is a fault."""
         if self.value is None or isinstance(self.value, bool):
             return default if self.value is None else self.value
-        self.fault(f"expected `true` or `false`, got {self.shown()}")
+        self.fault(f"expected `true` or `false`, got {self.shown_value()}")
         return default
 
     def count(self) -> int | None:
         """A whole number, or None if it is null. Anything else is a fault."""
         if self.value is None or (isinstance(self.value, int) and not isinstance(self.value, bool)):
             return self.value
-        self.fault(f"expected a whole number, got {self.shown()}")
+        self.fault(f"expected a whole number, got {self.shown_value()}")
         return None
 
     def _below(self, key: str | int, value: Any) -> ManifestNode:
-        node = ManifestNode(self.reader, value, within=self.within)
+        node = ManifestNode(self.reader, value, shares_pointer=self.shares_pointer)
         node.parent, node.key = self, key
         return node
 
 
 def read_separately(node: ManifestNode, read: Callable[[ManifestNode], None]) -> list[RequestFault]:
     """Read one of several objects; returns its faults and the limits that it exceeds: with any, it adds no engines."""
-    with node.reader.bounded() as exceeded, node.reader.separate() as faults:
+    with node.reader.collect_exceeded() as exceeded, node.reader.separate() as faults:
         read(node)
     return [*faults, *exceeded]

@@ -45,7 +45,7 @@ from policy.intake.manifests import (
     workload_fields,
     workloads,
 )
-from policy.intake.manifests.engine_doubts import doubted
+from policy.intake.manifests.engine_doubts import engine_doubt
 from policy.intake.manifests.kserve_pods import component_doubt
 from policy.intake.manifests.kserve_runtimes import server_of
 from policy.intake.manifests.pod_webhooks import webhook_doubt
@@ -78,14 +78,14 @@ CONFIG_MAP: Final = ("", "ConfigMap")
 CLUSTER_RUNTIME: Final = (KSERVE, "ClusterServingRuntime")
 RUNTIMES: Final = ((KSERVE, "ServingRuntime"), CLUSTER_RUNTIME)
 LLM_CONFIG: Final = (KSERVE, "LLMInferenceServiceConfig")
-CLUSTER_WIDE: Final = frozenset(
+CLUSTER_KINDS: Final = frozenset(
     {llmaz.MODEL, llmaz.RUNTIME, (ome.GROUP, "ClusterBaseModel"), (ome.GROUP, "ClusterServingRuntime")}
 )
-REFERENCED: Final = CLUSTER_WIDE | {
+REFERENCED_KINDS: Final = CLUSTER_KINDS | {
     *((ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime"), helm_objects.CHART, helm_objects.CHART_CONFIG)
 }
-"""The kinds of llmaz, OME and K3s to which others refer by name; those of ``CLUSTER_WIDE`` have no namespace."""
-COLLECTED: Final = REFERENCED | {CONFIG_MAP, LLM_CONFIG, *RUNTIMES}
+"""The kinds of llmaz, OME and K3s to which others refer by name; those of ``CLUSTER_KINDS`` have no namespace."""
+COLLECTED_KINDS: Final = REFERENCED_KINDS | {CONFIG_MAP, LLM_CONFIG, *RUNTIMES}
 """The kinds to which other objects of a manifest refer; they are read first."""
 
 ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
@@ -214,7 +214,7 @@ IGNORED_GROUPS: Final = frozenset(
     }
 )
 IGNORED_SUFFIXES: Final = (".k8s.io", "x-k8s.io")
-KINDS: Final = tuple(dict.fromkeys(kind for _, kind in (*ADAPTERS, *helm_objects.RENDER)))
+KINDS: Final = tuple(dict.fromkeys(kind for _, kind in (*ADAPTERS, *helm_objects.RENDER_COMMANDS)))
 
 
 def is_manifest(document: object) -> bool:
@@ -339,7 +339,7 @@ def _namespace(node: ManifestNode) -> str | None:
 
 def _collect_referenced(node: ManifestNode) -> None:
     identity = _identity(node)
-    if identity not in COLLECTED:
+    if identity not in COLLECTED_KINDS:
         return
     if identity == CONFIG_MAP:
         name = node.get("metadata", "name").text()
@@ -350,10 +350,12 @@ def _collect_referenced(node: ManifestNode) -> None:
         name = node.get("metadata", "name").text()
         if name is not None:
             node.reader.add_llm_config(_namespace(node), name, node.get("spec"))
-    elif identity in REFERENCED:
+    elif identity in REFERENCED_KINDS:
         name = node.get("metadata", "name").text()
         if identity is not None and name is not None:
-            node.reader.add_referenced(identity, None if identity in CLUSTER_WIDE else _namespace(node), name, node)
+            node.reader.add_referenced_object(
+                identity, None if identity in CLUSTER_KINDS else _namespace(node), name, node
+            )
     elif identity in RUNTIMES:
         name = node.get("metadata", "name").text()
         container = kserve.runtime_container(node)
@@ -376,14 +378,14 @@ def _read(node: ManifestNode) -> None:
         if adapter is not None:
             with (
                 unread_fields((TABLES[identity], node)) if identity in TABLES else nullcontext(),
-                doubted(node.reader, partial(webhook_doubt, node, identity)),
+                engine_doubt(node.reader, partial(webhook_doubt, node, identity)),
             ):
                 adapter(node)
             if node.reader.is_under_review:
                 unknown_kinds.add_unread_containers(node)
         elif identity in helm_objects.KUSTOMIZATIONS:
             helm_objects.read_kustomization(node, identity)
-        elif identity in helm_objects.RENDER:
+        elif identity in helm_objects.RENDER_COMMANDS:
             helm_objects.read_helm_object(node, identity, _read_shape)
         else:
             _unknown_kind(node, *identity)

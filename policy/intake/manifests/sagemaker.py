@@ -28,16 +28,16 @@ NO_MODEL: Final = (
 IGNORED_ARGUMENTS: Final = "the image for SageMaker passes on no arguments; set its variables `SM_VLLM_…` instead"
 HIDDEN_VARIABLES: Final = "variables that the manifest does not show may set arguments of the image for SageMaker"
 NO_OPTIONS: Final = shell_options("bash", (), 0)
-LINES: Final = (
+LINE_BREAK_DOUBT: Final = (
     "the entry point of the image for SageMaker reads each line of the variables' values as a variable, and {} has a "
     "line break; leave it out"
 )
-UNKNOWN_LINES: Final = (
+UNKNOWN_VALUE_DOUBT: Final = (
     "the entry point of the image for SageMaker reads each line of the variables' values as a variable, and the value "
     "of {} is not in the manifest; write `vllm serve MODEL …` as the command"
 )
-DROPPED: Final = "the entry point of the image for SageMaker drops the `=` at the end of {}; leave it out"
-REPEATED: Final = (
+EQUALS_SIGN_DOUBT: Final = "the entry point of the image for SageMaker drops the `=` at the end of {}; leave it out"
+REPEATED_FLAG_DOUBT: Final = (
     "the entry point of the image for SageMaker makes the same flag of {} as of another variable, in an order that is "
     "not known; leave one of them out"
 )
@@ -74,16 +74,16 @@ def doubt_about_variables(env: Mapping[str, str | None]) -> str:
     flags: set[str] = set()
     for name, value in env.items():
         if value is None:
-            return UNKNOWN_LINES.format(quoted(name))
+            return UNKNOWN_VALUE_DOUBT.format(quoted(name))
         if "\n" in value or "\n" in name:
-            return LINES.format(quoted(name))
+            return LINE_BREAK_DOUBT.format(quoted(name))
         if not name.startswith(PREFIX):
             continue
         flag = _flag(name)
         if value.endswith("="):
-            return DROPPED.format(quoted(name))
+            return EQUALS_SIGN_DOUBT.format(quoted(name))
         if flag in flags:
-            return REPEATED.format(quoted(name))
+            return REPEATED_FLAG_DOUBT.format(quoted(name))
         flags.add(flag)
     return startup_doubt("bash", NO_OPTIONS, env)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHEBANG: Final = re.compile(r"#![ \t]*+([^ \t\r\n]++)[ \t]*+([^\r\n]*+)")
 BASH: Final = "bash"
 ENV: Final = "env"
-LIKE_BASH: Final = frozenset({BASH, "sh", "dash", "ash"})
+BASH_SHELLS: Final = frozenset({BASH, "sh", "dash", "ash"})
 """The shells whose scripts are read as those of bash."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 """The shells that are read in the same way with a doubt, which the reader of their command adds."""
@@ -31,14 +31,14 @@ DIRECTIVE: Final = re.compile(r"(#SBATCH|#PBS|#BSUB|#PJM|#\$)[ \t]++(-[^\r\n]*+)
 """Matches a line with options of a batch system."""
 COMMENTS: Final = re.compile(r"[ \t]*+(?:#[^\n]*+)?(?:\n|\Z)")
 """Matches a line without a command; the directives end before the first one with a command."""
-EXPORTING: Final = {"#SBATCH": EXPORT_OPTION, "#PBS": "-v", "#BSUB": "-env", "#PJM": "-x", "#$": "-v"}
+EXPORT_OPTIONS: Final = {"#SBATCH": EXPORT_OPTION, "#PBS": "-v", "#BSUB": "-env", "#PJM": "-x", "#$": "-v"}
 """The option of each system with a list of variables."""
 EXPORT_FILE: Final = "--export-file"
-BY_SHEBANG: Final = "the variables of the script's first line are assumed; `bash FILE` does not set them"
-BY_DIRECTIVE: Final = "the variables of `{} {}` are assumed; who submits the job may set others"
-HIDDEN: Final = "`{}` sets variables that are not shown"
-OTHER: Final = "the script's first line starts {}, and the script is read as bash reads it"
-UNREADABLE: Final = "the script's first line cannot be read, and it may set any variable: {}"
+SHEBANG_NOTE: Final = "the variables of the script's first line are assumed; `bash FILE` does not set them"
+DIRECTIVE_NOTE: Final = "the variables of `{} {}` are assumed; who submits the job may set others"
+HIDDEN_VARIABLES: Final = "`{}` sets variables that are not shown"
+OTHER_PROGRAM: Final = "the script's first line starts {}, and the script is read as bash reads it"
+UNREADABLE_SHEBANG: Final = "the script's first line cannot be read, and it may set any variable: {}"
 
 
 class ScriptHeader(NamedTuple):
@@ -65,14 +65,14 @@ def header_of(text: str) -> ScriptHeader:
     hidden: dict[str, None] = {}
     for system, option, value in _directives(text):
         if value is None or option == EXPORT_FILE:
-            hidden[HIDDEN.format(f"{system} {option}".rstrip())] = None
+            hidden[HIDDEN_VARIABLES.format(f"{system} {option}".rstrip())] = None
         else:
             exported = assigned_variables(value)  # the last one counts
-            notes = [BY_DIRECTIVE.format(system, option)] if exported else []
+            notes = [DIRECTIVE_NOTE.format(system, option)] if exported else []
     before = [Unknown(f"{name}=…") if value is None else f"{name}={value}" for name, value in exported.items()]
     shell = _shell_of(text, exported)
     if any(name not in exported or exported[name] != value for name, value in shell.env.items()):
-        notes.append(BY_SHEBANG)
+        notes.append(SHEBANG_NOTE)
     words = [ENV, *before, *shell.words, *shell.options] if before else [*shell.words, *shell.options]
     doubts = [shell.doubt] if shell.doubt else []
     return ScriptHeader(words, shell.options, {**exported, **shell.env}, [*hidden, *notes], doubts, bool(hidden))
@@ -87,7 +87,7 @@ def _directives(text: str) -> list[tuple[str, str, str | None]]:
         at = line.end()
         if directive is None:
             continue
-        system, wanted = directive[1], EXPORTING[directive[1]]
+        system, wanted = directive[1], EXPORT_OPTIONS[directive[1]]
         try:
             words = shlex.split(directive[2], comments=True)
         except ValueError:
@@ -128,15 +128,15 @@ def _shell_of(text: str, exported: dict[str, str | None]) -> _Shell:
                 options.at += 1
                 options.read(own, exported, {}, budget)
         except ShellSyntaxError as error:
-            return _Shell([BASH, "-c"], [], {}, UNREADABLE.format(error))
+            return _Shell([BASH, "-c"], [], {}, UNREADABLE_SHEBANG.format(error))
         before = [ENV, *options.words[: options.at]] if options.at else []
         program, arguments = "".join(options.words[options.at : options.at + 1]), options.words[options.at + 1 :]
         if options.refusal:
-            return _Shell([BASH, "-c"], [], {}, UNREADABLE.format(options.refusal))
+            return _Shell([BASH, "-c"], [], {}, UNREADABLE_SHEBANG.format(options.refusal))
     name = program.rpartition("/")[2]
-    if name not in LIKE_BASH | OTHER_SHELLS or not _are_options(name, arguments):
-        return _Shell([*before, BASH, "-c"], [], own, OTHER.format(quoted(program)))
-    return _Shell([*before, BASH if name in LIKE_BASH else name, "-c"], arguments, own)
+    if name not in BASH_SHELLS | OTHER_SHELLS or not _are_options(name, arguments):
+        return _Shell([*before, BASH, "-c"], [], own, OTHER_PROGRAM.format(quoted(program)))
+    return _Shell([*before, BASH if name in BASH_SHELLS else name, "-c"], arguments, own)
 
 
 def _are_options(shell: str, arguments: Sequence[str]) -> bool:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 COMMAND: Final = "vllm"
 """Stands before each text, so that none of its words is read as a program."""
-SCRIPTS_ARGUMENTS: Final = re.compile(r"\$\{?[!#]?[@*]")
+SCRIPT_ARGUMENTS: Final = re.compile(r"\$\{?[!#]?[@*]")
 """Matches the arguments of the script in which a text stands."""
-CHANGED_BY_NEIGHBOURS: Final = re.compile(r"[#\\\n\r'\"`;&|<>()$]")
+SHELL_CHARACTER: Final = re.compile(r"[#\\\n\r'\"`;&|<>()$]")
 """Matches a character by which a shell may read the texts after this one in another way."""
-JOINED: Final = (
+JOIN_DOUBT: Final = (
     "a shell reads the arguments as one text, of which it makes other words than of each argument; put quotes around "
     "what belongs together"
 )
@@ -63,7 +63,7 @@ def add_shell_arguments(
             draft.doubt(f"{place}: a shell ends the command within {shown}; put quotes around what belongs to it")
         elif first.doubt:
             draft.doubt(f"{place}: {first.doubt}")
-        elif SCRIPTS_ARGUMENTS.search(text) is not None or any("$(" in word for word in first.words):
+        elif SCRIPT_ARGUMENTS.search(text) is not None or any("$(" in word for word in first.words):
             draft.doubt(f"{place}: {shown} has what only the script around it knows; write its value")
         if not draft.accepts_notes():
             continue
@@ -80,14 +80,14 @@ def _check_joined(
     budget: expansion.ExpansionBudget,
 ) -> None:
     """Add a doubt if a shell splits the joined texts into other words than it does each of them."""
-    if not any(map(CHANGED_BY_NEIGHBOURS.search, texts[:-1])) or draft.doubts:
+    if not any(map(SHELL_CHARACTER.search, texts[:-1])) or draft.doubts:
         return
     try:
         first, *others = shell.split(
             f"{COMMAND} {' '.join(texts)}", env, budget=budget, has_hidden_variables=draft.has_hidden_variables
         )
     except expansion.ShellSyntaxError:
-        draft.doubt(JOINED)
+        draft.doubt(JOIN_DOUBT)
     else:
         if others or first.words[1:] != words:
-            draft.doubt(JOINED)
+            draft.doubt(JOIN_DOUBT)

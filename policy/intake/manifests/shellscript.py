@@ -33,11 +33,11 @@ SHAPE: Final = "a shell script (`script` alone)"
 ARGUMENTS: Final = Unknown("$@", is_several=True)
 DEFAULTS: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]{0,100}:?-", re.ASCII)
 """Matches a variable with a default."""
-DEFAULTED: Final = "the script's defaults are assumed (`${NAME:-default}`); it may be started with other variables"
+DEFAULTS_NOTE: Final = "the script's defaults are assumed (`${NAME:-default}`); it may be started with other variables"
 MAX_RUNS: Final = 256
-NOT_READ: Final = "a command of the script may start a container of vLLM in a way that is not read"
-SEND: Final = "write `docker run …` as a command of the script itself, or send its arguments as a deployment"
-LEFT_OUT: Final = f"the script starts more than {MAX_RUNS} containers; those after them are not read"
+UNREAD_COMMAND: Final = "a command of the script may start a container of vLLM in a way that is not read"
+SEND_COMMAND: Final = "write `docker run …` as a command of the script itself, or send its arguments as a deployment"
+EXCESS_CONTAINERS: Final = f"the script starts more than {MAX_RUNS} containers; those after them are not read"
 
 
 def is_script(document: ManifestNode) -> bool:
@@ -58,17 +58,17 @@ def read_script(document: ManifestNode) -> None:
     draft.has_hidden_variables = header.has_hidden_variables
     if draft.starts_vllm() and not _only_starts_containers(draft):
         if DEFAULTS.search(text) is not None:
-            draft.note(DEFAULTED)
+            draft.note(DEFAULTS_NOTE)
         for note in header.notes:
             draft.note(note)
         draft.doubts += header.doubts
         if not is_read:
-            draft.note(NOT_READ)
-            draft.doubts.append(NOT_READ)
+            draft.note(UNREAD_COMMAND)
+            draft.doubts.append(UNREAD_COMMAND)
         draft.unversioned = "a script does not show vLLM's version"
         draft.finish()
     elif not is_read:
-        draft.problem = f"{NOT_READ}; {SEND}"
+        draft.problem = f"{UNREAD_COMMAND}; {SEND_COMMAND}"
         draft.finish()
 
 
@@ -116,14 +116,14 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
         is_hidden = variables.has_hidden_variables or header.has_hidden_variables
         all_notes = (*header.notes, *variables.notes)
         variables = replace(variables, has_hidden_variables=is_hidden, notes=all_notes, secrets=secrets)
-        node = ManifestNode(script.reader, None, within=True)
+        node = ManifestNode(script.reader, None, shares_pointer=True)
         node.parent, node.key = script, place
         doubts = [doubt for doubt in (*header.doubts, command.doubt, command.unreached) if doubt]
-        doubts += [LEFT_OUT] if len(runs) > MAX_RUNS else []
+        doubts += [EXCESS_CONTAINERS] if len(runs) > MAX_RUNS else []
         is_engine = read_container_run(node, run, variables, "script", doubts, named=named, made=made)
         if is_engine and DEFAULTS.search(text) is not None:
             notes = script.reader.containers[-1].notes
-            notes += [DEFAULTED] * (DEFAULTED not in notes)
+            notes += [DEFAULTS_NOTE] * (DEFAULTS_NOTE not in notes)
     others = (command for command, run in read if not command.unreached and (run is None or not run.words))
     started = [(command.words[0], after) for command in others if (after := text_after_run(command.words)) is not None]
     if any(run is None and not command.unreached and may_run_image(command.words) for command, run in read):

@@ -55,7 +55,7 @@ def names_hub_model(word: str) -> bool:
     return not word.startswith("/") and MODEL_NAME.fullmatch(word) is not None
 
 
-def are_vllms(words: Sequence[str]) -> bool:
+def are_server_arguments(words: Sequence[str]) -> bool:
     """Whether arguments are those of vLLM's server: it has all their flags, they name the model, and two show vLLM.
 
     The first argument may be the model, as after `vllm serve`, if one of the usual flags follows. Other programs have

@@ -24,7 +24,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.manifests.containerrun import add_options
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.hardware import resources_signs
-from policy.intake.manifests.mounts import Mounts, absolute
+from policy.intake.manifests.mounts import Mounts, resolved_path
 from policy.intake.manifests.tool_fields import SKYPILOT_CHOICE, SKYPILOT_RESOURCES, SKYPILOT_TASK
 from policy.intake.manifests.unread_fields import unread_fields
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TASK_FIELDS: Final = frozenset(
     {"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"}
 )
-MOUNTING: Final = ("file_mounts", "volumes")
+MOUNT_FIELDS: Final = ("file_mounts", "volumes")
 """The fields whose keys are paths at which files or volumes are mounted."""
 WORKING_FOLDER: Final = "~/sky_workdir"
 """The folder in which `setup` and `run` start, and to which `workdir` is copied."""
@@ -74,12 +74,12 @@ def read_task(document: ManifestNode) -> None:
     image = document.get("resources", "image_id").value
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
-    mounting = [paths for field in MOUNTING if isinstance(paths := document.get(field).value, dict)]
+    mounting = [paths for field in MOUNT_FIELDS if isinstance(paths := document.get(field).value, dict)]
     budget = ExpansionBudget()
     paths = [_filled(path, draft.env, budget) for path in chain(*mounting) if isinstance(path, str)]
     paths += [WORKING_FOLDER] if document.get("workdir").value else []
-    draft.mounts = Mounts.partly_known(_in_working_folder(path) for path in paths)
-    draft.folder = absolute(WORKING_FOLDER)
+    draft.mounts = Mounts.from_paths(_in_working_folder(path) for path in paths)
+    draft.folder = resolved_path(WORKING_FOLDER)
     _add_run_options(document, draft)
     draft.hardware += resources_signs(document.get("resources").value)
     if draft.starts_vllm():

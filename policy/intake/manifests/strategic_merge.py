@@ -25,7 +25,7 @@ LIST_KEYS: Final = {
 ZERO_VALUES: Final[tuple[Any, ...]] = (None, "", False, [])
 
 
-def merged(below: Any, above: Any) -> Any:
+def merge(below: Any, above: Any) -> Any:
     """The two values merged; what ``above`` sets takes precedence."""
     if above is None or any(type(above) is type(zero) and above == zero for zero in ZERO_VALUES):
         return above if below is None else below
@@ -35,13 +35,13 @@ def merged(below: Any, above: Any) -> Any:
     for name, value in above.items():
         key = LIST_KEYS.get(name) if isinstance(name, str) else None
         if key is not None and isinstance(value, list) and isinstance(below.get(name), list):
-            result[name] = merged_list(below[name], value, key)
+            result[name] = merge_lists(below[name], value, key)
         else:
-            result[name] = merged(below.get(name), value)
+            result[name] = merge(below.get(name), value)
     return result
 
 
-def merged_list(below: list[Any], above: list[Any], key: str) -> list[Any]:
+def merge_lists(below: list[Any], above: list[Any], key: str) -> list[Any]:
     """The items of both lists, merged if they have the same key, in the order of a strategic merge patch.
 
     An item without a key is kept as it is.
@@ -54,7 +54,7 @@ def merged_list(below: list[Any], above: list[Any], key: str) -> list[Any]:
     for place, item in enumerate(above):
         name = item[key] if _is_named(item, key) else None
         patched[(place,) if name is None else name] = (
-            item if name is None else merged(patched.get(name, named.get(name)), item)
+            item if name is None else merge(patched.get(name, named.get(name)), item)
         )
     rest = [place for place, item in enumerate(below) if not _is_named(item, key) or item[key] not in patched]
     found, count = [], 0

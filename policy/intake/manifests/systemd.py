@@ -77,11 +77,11 @@ LISTS: Final = {
     "PodmanArgs": "",
 }
 """The settings of a container that are lists, with their options, in Podman's order; an empty value clears a list."""
-WHOLE: Final = frozenset({"Tmpfs", "Volume"})
+UNSPLIT_LISTS: Final = frozenset({"Tmpfs", "Volume"})
 """The settings of ``LISTS`` whose values are not split into words."""
-BOTH: Final = "`Image` and `Rootfs` exclude each other, so that Podman refuses the unit"
-QUOTED: Final = re.compile(r'".*"', re.DOTALL)
-TRUE: Final = frozenset({"1", "on", "true", "yes"})
+EXCLUSIVE_IMAGES: Final = "`Image` and `Rootfs` exclude each other, so that Podman refuses the unit"
+QUOTED_VALUE: Final = re.compile(r'".*"', re.DOTALL)
+TRUE_VALUES: Final = frozenset({"1", "on", "true", "yes"})
 UNKNOWN_NAME: Final = "`{}=` has a variable whose name is not known: {}"
 SPECIFIER: Final = re.compile(r"%([%A-Za-z])", re.ASCII)
 
@@ -124,7 +124,7 @@ def read_unit(document: ManifestNode) -> None:
                 return
             read_hook(unit, name, _command_words(shared, hook), shared)
     earlier = [shlex.join(words) for words in before]
-    roots, mounted = [*root_doubts(settings)], [*shared.mounts.filled("")]
+    roots, mounted = [*root_doubts(settings)], [*shared.mounts.model_mounts("")]
     for command in commands:
         if not unit.reader.may_copy_values(unit, shared.env, mounted):
             return
@@ -197,22 +197,22 @@ def _read_container(
     unit: ManifestNode, settings: list[tuple[str, str]], shared: EngineDraft, problem: str, images: _Images
 ) -> None:
     """Read the engine of a Podman container; ``shared`` has what its service gets."""
-    last = {key: value[1:-1] if QUOTED.fullmatch(value) is not None else value for key, value in settings}
+    last = {key: value[1:-1] if QUOTED_VALUE.fullmatch(value) is not None else value for key, value in settings}
     words = ["run"]
     for key, option in TEXTS.items():
         words += [option, last[key]] if last.get(key) else []
-    words += ["--env-host"] if last.get("EnvironmentHost", "").lower() in TRUE else []
+    words += ["--env-host"] if last.get("EnvironmentHost", "").lower() in TRUE_VALUES else []
     doubts: list[str] = []
     for key, option in LISTS.items():
         for value in listed_values(settings, key):
-            given = UnitWords([value]) if key in WHOLE else podman_words(value)
+            given = UnitWords([value]) if key in UNSPLIT_LISTS else podman_words(value)
             doubts += _refusals(key, given)
             words += [word for each in given.words for word in ([option, each] if option else [each])]
     arguments = podman_words(dict(settings).get("Exec", ""))
     doubts += _refusals("Exec", arguments)
     image, root = last.get("Image", ""), last.get("Rootfs", "")
     words += ["--rootfs"] if root and not image else []
-    problem = problem or (BOTH if root and image else "")
+    problem = problem or (EXCLUSIVE_IMAGES if root and image else "")
     image = image or root
     before = [word for value in listed_values(settings, "GlobalArgs") for word in podman_words(value).words]
     before += [word for value in listed_values(settings, "ContainersConfModule") for word in ("--module", value)]

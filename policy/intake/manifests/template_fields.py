@@ -2,9 +2,9 @@
 
 Such a controller writes an object, or a container, as JSON, renders the text, and reads the result, without escaping
 values as JSON does. An action in any of its texts, keys included, may close that text and add or replace fields, or
-leave out fields between two actions. Only what certainly stays within its text is harmless (``KNOWN``, ``PASSING``,
-``FIXED``, annotations and other fields that the object states); every other action makes the engines of the object
-doubtful.
+leave out fields between two actions. Only what certainly stays within its text is harmless (``KNOWN_REFERENCE``,
+``PASSING_FUNCTIONS``, ``FIXED_FUNCTIONS``, annotations and other fields that the object states); every other action
+makes the engines of the object doubtful.
 
 What is rendered (read in August 2026 for KServe, May 2026 for OME): in KServe's LLMInferenceService the metadata and
 the spec, merged with the configurations; in KServe's InferenceService with a model the container of the model and that
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.intake.manifests.go_template import CLOSE, JSON_NAMES, MAX_NESTED, OPEN, TOKEN
+from policy.intake.manifests.go_template import ACTION_END, ACTION_START, JSON_NAMES, MAX_NESTED, TOKEN
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_DIGITS: Final = 18
-ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+ESCAPED_CHARACTER: Final = re.compile(r'["\\\x00-\x1f]')
 """Matches a character that JSON escapes; a value with one, written unescaped, may not stay within its text."""
 LITERAL: Final = re.compile(r"[\w .,:;/@+=-]*", re.ASCII)
 """Matches a literal, or the text of a comment, that neither JSON nor Go reads in another way."""
-KNOWN: Final = re.compile(
+KNOWN_REFERENCE: Final = re.compile(
     r"\.(?:ObjectMeta\.)?(?:Name|Namespace|Labels\.[A-Za-z_][A-Za-z0-9_]*)"
     r"|\.Spec\.Model\.Name"
     r"|\.Spec\.(?:Prefill\.)?Parallelism\.(?:Tensor|Pipeline|Data|DataLocal|DataRPCPort|Expert)"
@@ -39,26 +39,26 @@ KNOWN: Final = re.compile(
     r"|ModelBasedRoutingHeaderName|InferencePoolNamespacedName)"
 )
 """Matches a reference to a name or a label, whose characters the API server restricts, a number, a flag, a setting of
-KServe itself, or one of the fields that are checked without a template (``WRITTEN``)."""
+KServe itself, or one of the fields that are checked without a template (``WRITTEN_FIELDS``)."""
 ANNOTATION: Final = re.compile(r"\.(?:ObjectMeta\.)?Annotations\.([A-Za-z_][A-Za-z0-9_]*)")
 FIELD: Final = re.compile(r"\.Spec((?:\.[A-Za-z_][A-Za-z0-9_]*)+)")
-PASSING: Final = frozenset({"and", "or", "ChildName"})
+PASSING_FUNCTIONS: Final = frozenset({"and", "or", "ChildName"})
 """The functions whose results are made from their arguments."""
-FIXED: Final = frozenset({"not", "eq", "ne", "shutdownTimeout", "kvTransferConfig"})
+FIXED_FUNCTIONS: Final = frozenset({"not", "eq", "ne", "shutdownTimeout", "kvTransferConfig"})
 """The functions whose results are numbers or flags, or come from fields that are checked without a template."""
 CONSTANTS: Final = frozenset({"true", "false"})
-WRITTEN: Final = (
+WRITTEN_FIELDS: Final = (
     ("model", "name"),
     ("router", "scheduler", "pool", "ref", "name"),
     ("kvCacheOffloading", "evictionPolicy"),
     ("prefill", "kvCacheOffloading", "evictionPolicy"),
 )
 """The fields of an LLMInferenceService that templates of KServe's own configurations write unescaped."""
-RENDERED: Final = (
+RENDER_DOUBT: Final = (
     "the controller renders this object as one Go template, and {} has `{{{{ … }}}}` that may add, replace or leave "
     "out other fields of it; write the value itself, or refer to names, numbers and annotations without quotes only"
 )
-UNESCAPED: Final = (
+UNESCAPED_DOUBT: Final = (
     "KServe writes {} as it is into the text of this object, of which it may add or replace other fields; leave out "
     "quotes, backslashes and control characters"
 )
@@ -78,19 +78,19 @@ def template_doubt(nodes: Iterable[ManifestNode], references: References) -> str
     for node in nodes:
         place = _first_harmful(node.value, references)
         if place is not None:
-            return RENDERED.format(quoted(node.below(place).path))
+            return RENDER_DOUBT.format(quoted(node.below(place).path))
     return ""
 
 
 def written_doubt(specs: Iterable[ManifestNode]) -> str:
     """The doubt about a field of these specs that KServe's own templates write; empty if there is none."""
     for spec in specs:
-        for keys in WRITTEN:
+        for keys in WRITTEN_FIELDS:
             value = spec.value
             for key in keys:
                 value = value.get(key) if isinstance(value, dict) else None
-            if isinstance(value, str) and ESCAPED.search(value):
-                return UNESCAPED.format(quoted(spec.below(keys).path))
+            if isinstance(value, str) and ESCAPED_CHARACTER.search(value):
+                return UNESCAPED_DOUBT.format(quoted(spec.below(keys).path))
     return ""
 
 
@@ -126,12 +126,12 @@ def _keys(place: _Place) -> list[str | int]:
 
 def is_harmless(text: str, references: References) -> bool:
     """Whether everything that the actions of a text write stays within it, and all its blocks are closed in it."""
-    depth, at = 0, text.find(OPEN)
+    depth, at = 0, text.find(ACTION_START)
     while at >= 0:
-        end = text.find(CLOSE, at)
+        end = text.find(ACTION_END, at)
         if end < 0:
             return False
-        action = text[at + len(OPEN) : end]
+        action = text[at + len(ACTION_START) : end]
         action = action.removeprefix("- ") if action.startswith("- ") else action
         action = action.removesuffix(" -").strip(" ")
         keyword, _, rest = action.partition(" ")
@@ -147,7 +147,7 @@ def is_harmless(text: str, references: References) -> bool:
             return False
         if keyword in {"if", "else"} and (rest or keyword == "if") and _written(rest, references) is None:
             return False
-        at = text.find(OPEN, end + len(CLOSE))
+        at = text.find(ACTION_START, end + len(ACTION_END))
     return not depth
 
 
@@ -193,7 +193,7 @@ def _operand(kind: str, text: str, references: References) -> bool | str | None:
         return True
     if text == "nil":
         return False
-    return text if text in PASSING or text in FIXED else None
+    return text if text in PASSING_FUNCTIONS or text in FIXED_FUNCTIONS else None
 
 
 def _called(operands: list[bool | str]) -> bool | None:
@@ -202,13 +202,13 @@ def _called(operands: list[bool | str]) -> bool | None:
         return None
     first, *arguments = operands
     if isinstance(first, str):
-        return None if not arguments else first in FIXED or all(arguments)
+        return None if not arguments else first in FIXED_FUNCTIONS or all(arguments)
     return None if arguments else first
 
 
 def _is_plain_field(path: str, references: References) -> bool:
     """Whether the value of a field certainly has no character that leaves its text."""
-    if KNOWN.fullmatch(path):
+    if KNOWN_REFERENCE.fullmatch(path):
         return True
     found = ANNOTATION.fullmatch(path)
     if found is not None:
@@ -230,4 +230,4 @@ def _value(value: Any, names: Iterable[str]) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, bool | int) or (isinstance(value, str) and ESCAPED.search(value) is None)
+    return isinstance(value, bool | int) or (isinstance(value, str) and ESCAPED_CHARACTER.search(value) is None)

@@ -37,8 +37,8 @@ FIELDS: Final = frozenset(
 """Fields of a Truss of Python code; a document with at least two of them is one."""
 COMMAND: Final = "docker_server.start_command"
 MODELS: Final = "/app/model_cache"
-SET_BY_PLATFORM: Final = ("PORT", "HOSTNAME")
-RUNS_PYTHON: Final = (
+PLATFORM_VARIABLES: Final = ("PORT", "HOSTNAME")
+PYTHON_PROBLEM: Final = (
     "Truss runs Python code here, as there is no `docker_server`; it may start vLLM and is not read; send the "
     "arguments that it gives to vLLM as a deployment"
 )
@@ -62,11 +62,11 @@ def read_config(document: ManifestNode) -> None:
     draft.image, draft.has_default_image = base.get("image").text() or None, True
     for name, value in document.get("environment_variables").fields():
         draft.env[name] = "None" if value.value is None else value.scalar()
-    draft.env |= dict.fromkeys(SET_BY_PLATFORM)
+    draft.env |= dict.fromkeys(PLATFORM_VARIABLES)
     if not has_server:
         is_vllm_image = images.starts_vllm(draft.image, draft.table) or images.names_vllm(draft.image)
         if is_vllm_image or _installs_vllm(document) or shows_vllm((), draft.env):
-            document.reader.add(Container(draft.node.path, problem=RUNS_PYTHON), draft.node)
+            document.reader.add(Container(draft.node.path, problem=PYTHON_PROBLEM), draft.node)
         return
     _add_models(draft, document)
     is_built = not document.get("docker_server", "no_build").flag()
@@ -129,4 +129,4 @@ def _installed(document: ManifestNode, draft: EngineDraft) -> list[Installation]
 def _installs_vllm(document: ManifestNode) -> bool:
     """Whether a package or a command of the image that Truss builds names vLLM."""
     texts = (item.value for field in ("requirements", "build_commands") for item in document.get(field).items())
-    return any(images.NAMES.search(text) is not None for text in texts if isinstance(text, str))
+    return any(images.VLLM_NAME.search(text) is not None for text in texts if isinstance(text, str))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PREFIXES: Final = "@-:+!|"
-SPECIAL: Final = re.compile(r"""[\x00-\x1f'"\\\x7f]""")
+FORBIDDEN_CHARACTER: Final = re.compile(r"""[\x00-\x1f'"\\\x7f]""")
 """Matches a character that no path of a program may have."""
 TYPES: Final = frozenset({"simple", "exec", "forking", "oneshot", "dbus", "notify", "notify-reload", "idle"})
-SEVERAL: Final = "there are several commands, which only a service of `Type=oneshot` may have"
+SEVERAL_COMMANDS: Final = "there are several commands, which only a service of `Type=oneshot` may have"
 
 
 class UnitCommand(NamedTuple):
@@ -65,7 +65,7 @@ def _refusal(program: str) -> str:
     """Why systemd refuses a program; one that begins with a specifier may have an absolute path."""
     if "/" in program and not program.startswith(("/", "%")):
         return f"{quoted(program)} is neither an absolute path nor a name, and systemd replaces no variable in it"
-    if SPECIAL.search(program) is not None:
+    if FORBIDDEN_CHARACTER.search(program) is not None:
         return f"{quoted(program)} has characters that no program of a unit may have"
     return ""
 
@@ -79,4 +79,4 @@ def refusal_of(starts: list[UnitCommand], others: Iterable[UnitCommand], types: 
     refusals = [command.refusal for command in (*starts, *others) if command.refusal]
     known = [each for each in types if each in TYPES]
     is_refused = len(starts) + containers > 1 and known[-1:] != ["oneshot"]
-    return next(iter(refusals), SEVERAL if is_refused else "")
+    return next(iter(refusals), SEVERAL_COMMANDS if is_refused else "")

@@ -28,13 +28,13 @@ ESCAPE: Final = re.compile(
     r"|\\U(?!0{8}|0000[dD][89A-Fa-f])(?P<long>00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})"
 )
 CHARACTERS: Final = {"n": "\n", "t": "\t", "s": " ", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-PLAIN: Final = {
+PLAIN_TEXT: Final = {
     "": re.compile(r"""[^\\'" \t\n\r]++"""),
     "'": re.compile(r"[^\\']++"),
     '"': re.compile(r'[^\\"]++'),
 }
 """Match characters that stand for themselves: outside of quotes, and within each of them."""
-NOT_CLOSED: Final = "a quote is not closed"
+OPEN_QUOTE: Final = "a quote is not closed"
 SEPARATOR: Final = "\0"
 """Stands for the word `;` between two commands; no word has this character."""
 
@@ -58,7 +58,7 @@ class UnitWords(NamedTuple):
     unfinished: str = ""
 
 
-class Unknown(Enum):
+class UnknownEscape(Enum):
     """How a backslash that begins no escape sequence is treated."""
 
     IS_KEPT = auto()
@@ -114,45 +114,45 @@ def _whole_lines(text: str) -> Iterator[str]:
 
 def command_words(text: str) -> UnitWords:
     r"""The words of `ExecStart=`, where `\;` is a semicolon, and `;` a ``SEPARATOR``."""
-    return _words(text, Unknown.IS_KEPT)
+    return _words(text, UnknownEscape.IS_KEPT)
 
 
 def assigned_words(text: str) -> list[str]:
     """The words of `Environment=` up to the first fault: systemd ignores the rest."""
-    return _words(text, Unknown.IS_FAULT).words
+    return _words(text, UnknownEscape.IS_FAULT).words
 
 
 def value_words(text: str) -> list[str]:
     """The words of a variable's value that `ExecStart=` uses as `$NAME`."""
-    found = _words(text, Unknown.IS_EVERY)
+    found = _words(text, UnknownEscape.IS_EVERY)
     return [*found.words, found.unfinished] if found.fault else found.words
 
 
 def podman_words(text: str) -> UnitWords:
     """The words of a Quadlet setting: they end at an empty one, and a quote need not be closed."""
-    found = _words(text, Unknown.IS_FAULT)
-    if found.fault == NOT_CLOSED:
+    found = _words(text, UnknownEscape.IS_FAULT)
+    if found.fault == OPEN_QUOTE:
         found = UnitWords([*found.words, found.unfinished])
     return UnitWords([], found.fault) if found.fault else UnitWords(list(takewhile(bool, found.words)))
 
 
-def _words(text: str, unknown: Unknown) -> UnitWords:
+def _words(text: str, unknown: UnknownEscape) -> UnitWords:
     words: list[str] = []
     part: list[str] = []
     quote, is_word, at, start = "", False, 0, 0
     while at < len(text):
         char = text[at]
-        plain = PLAIN[quote].match(text, at)
+        plain = PLAIN_TEXT[quote].match(text, at)
         if not is_word:
             start = at
         if plain is not None:
             part.append(plain.group())
             at = plain.end()
         elif char == "\\":
-            escape = None if unknown is Unknown.IS_EVERY else ESCAPE.match(text, at)
-            if escape is None and unknown is Unknown.IS_FAULT:
+            escape = None if unknown is UnknownEscape.IS_EVERY else ESCAPE.match(text, at)
+            if escape is None and unknown is UnknownEscape.IS_FAULT:
                 return UnitWords(words, f"`{text[at : at + 2]}` is no escape sequence", "".join(part))
-            is_kept = escape is None and unknown is Unknown.IS_KEPT
+            is_kept = escape is None and unknown is UnknownEscape.IS_KEPT
             part.append(text[at if is_kept else at + 1 : at + 2] if escape is None else _unescaped(escape))
             at = at + 2 if escape is None else escape.end()
         elif quote or char in "'\"":
@@ -167,12 +167,12 @@ def _words(text: str, unknown: Unknown) -> UnitWords:
             continue
         is_word = True
     if quote:
-        return UnitWords(words, NOT_CLOSED, "".join(part))
+        return UnitWords(words, OPEN_QUOTE, "".join(part))
     return UnitWords([*words, _word(text[start:], part, unknown)] if is_word else words)
 
 
-def _word(written: str, part: list[str], unknown: Unknown) -> str:
-    if unknown is Unknown.IS_KEPT and written in {";", "\\;"}:
+def _word(written: str, part: list[str], unknown: UnknownEscape) -> str:
+    if unknown is UnknownEscape.IS_KEPT and written in {";", "\\;"}:
         return SEPARATOR if written == ";" else ";"
     return "".join(part)
 

@@ -15,20 +15,27 @@ from policy.intake.manifests.unit_file import assigned_words, listed_values
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-BOUND: Final = ("BindPaths", "BindReadOnlyPaths")
-EMPTY: Final = ("TemporaryFileSystem", "InaccessiblePaths")
-IMAGES: Final = "MountImages"
-ROOTS: Final = ("RootDirectory", "RootImage")
-EXTENSIONS: Final = ("ExtensionImages", "ExtensionDirectories")
+BIND_SETTINGS: Final = ("BindPaths", "BindReadOnlyPaths")
+EMPTY_SETTINGS: Final = ("TemporaryFileSystem", "InaccessiblePaths")
+IMAGE_SETTING: Final = "MountImages"
+ROOT_SETTINGS: Final = ("RootDirectory", "RootImage")
+EXTENSION_SETTINGS: Final = ("ExtensionImages", "ExtensionDirectories")
 OTHER_FILES: Final = "`{}` gives the service other files than the host's, which may have another vLLM"
 
 
 def unit_mounts(settings: Sequence[tuple[str, str]]) -> Mounts:
     """The mount points of a service; a path with a specifier or an escape sequence is not known."""
-    targets = [path for name in (*BOUND, IMAGES) for word in _words(settings, name) if (path := _target(word))]
-    empty = [word.partition(":")[0] for name in EMPTY for word in _words(settings, name)]
+    targets = [
+        path for name in (*BIND_SETTINGS, IMAGE_SETTING) for word in _words(settings, name) if (path := _target(word))
+    ]
+    empty = [word.partition(":")[0] for name in EMPTY_SETTINGS for word in _words(settings, name)]
     found = Mounts([*targets, *empty], empty)
-    escaped = (value for name in (*BOUND, IMAGES, *EMPTY) for value in listed_values(settings, name) if "\\" in value)
+    escaped = (
+        value
+        for name in (*BIND_SETTINGS, IMAGE_SETTING, *EMPTY_SETTINGS)
+        for value in listed_values(settings, name)
+        if "\\" in value
+    )
     found.hidden = next((path for path in (*targets, *empty) if "%" in path), "") or next(escaped, "")
     return found
 
@@ -48,5 +55,5 @@ def _target(word: str) -> str:
 def root_doubts(settings: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Why a service may have another vLLM than the host's: its own root, or an extension of the host's."""
     last = dict(settings)
-    yield from (OTHER_FILES.format(name) for name in ROOTS if last.get(name, "").lstrip("-+") not in {"", "/"})
-    yield from (OTHER_FILES.format(name) for name in EXTENSIONS if listed_values(settings, name))
+    yield from (OTHER_FILES.format(name) for name in ROOT_SETTINGS if last.get(name, "").lstrip("-+") not in {"", "/"})
+    yield from (OTHER_FILES.format(name) for name in EXTENSION_SETTINGS if listed_values(settings, name))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
-from policy.intake.manifests.pods import PASSING, read_container, read_passing_container
+from policy.intake.manifests.pods import PASSING_LISTS, read_container, read_passing_container
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     _Keys = tuple["_Keys", str | int] | None
 
-POD_LISTS: Final = frozenset({"containers", *PASSING})
-UNREAD: Final = "the field with this container is not read, and it may start vLLM; use the fields that are read"
+POD_LISTS: Final = frozenset({"containers", *PASSING_LISTS})
+UNREAD_CONTAINER: Final = (
+    "the field with this container is not read, and it may start vLLM; use the fields that are read"
+)
 COMMAND_FIELDS: Final = ("command", "args", "source")
 
 
@@ -52,7 +54,7 @@ def _read(container: ManifestNode, keys: list[str | int], kind: str) -> None:
     pod = None
     if len(keys) > 1 and keys[-2] in POD_LISTS and container.parent is not None:
         pod = container.parent.parent
-        if pod is not None and keys[-2] in PASSING and container.value.get("restartPolicy") != "Always":
+        if pod is not None and keys[-2] in PASSING_LISTS and container.value.get("restartPolicy") != "Always":
             read_passing_container(container, pod, str(keys[-2]))
             return
     draft = read_container(container, pod)
@@ -70,7 +72,7 @@ def add_unread_containers(node: ManifestNode) -> None:
     for keys in _containers(node.value):
         container = node.below(keys)
         if names_vllm(container) and container.path not in reader.read_paths:
-            reader.add(Container(container.path, problem=UNREAD), container)
+            reader.add(Container(container.path, problem=UNREAD_CONTAINER), container)
 
 
 def unread_container(node: ManifestNode) -> str | None:

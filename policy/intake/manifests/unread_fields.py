@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.field_tables import CHANGING
+from policy.intake.manifests.field_tables import CHANGING_FIELD
 from policy.messages import enumerated, quoted
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 MAX_SHOWN: Final = 3
 MAX_DOUBTS: Final = 8
-NOT_READ: Final = "{} may change the container, and is not read"
-NOT_KNOWN: Final = "{} {} not known, and may change the container"
+UNREAD_FIELD: Final = "{} may change the container, and is not read"
+UNKNOWN_FIELD: Final = "{} {} not known, and may change the container"
 
 
 @contextmanager
@@ -54,16 +54,16 @@ def field_doubts(table: FieldTable, node: ManifestNode) -> Iterator[str]:
     unknown = [name for name, value in fields.items() if value is not None and _is_unknown(table, name)]
     where = f" of {quoted(node.path)}" if (changing or unknown) and node.path else ""
     if changing:
-        yield NOT_READ.format(f"{enumerated(changing, MAX_SHOWN)}{where}")
+        yield UNREAD_FIELD.format(f"{enumerated(changing, MAX_SHOWN)}{where}")
     if unknown:
-        yield NOT_KNOWN.format(f"{enumerated(unknown, MAX_SHOWN)}{where}", "is" if len(unknown) == 1 else "are")
+        yield UNKNOWN_FIELD.format(f"{enumerated(unknown, MAX_SHOWN)}{where}", "is" if len(unknown) == 1 else "are")
     for name, part in table.parts.items():
         if node.value.get(name):
             yield from field_doubts(part, node.below([name]))
 
 
 def _is_changing(table: FieldTable, name: str) -> bool:
-    return name in table.changing or (table.is_open and CHANGING.search(name) is not None)
+    return name in table.changing or (table.is_open and CHANGING_FIELD.search(name) is not None)
 
 
 def _is_unknown(table: FieldTable, name: str) -> bool:

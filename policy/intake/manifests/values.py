@@ -32,13 +32,15 @@ if TYPE_CHECKING:
     Reading = Callable[[ManifestNode, ManifestNode], None]
 
 SHAPE: Final = "a chart's values, with an image or a command of vLLM"
-RENDER: Final = "render it and send what it prints: `helm template … -f FILE | runner-policy decide -`"
-UNKNOWN: Final = "these are values of a chart, whose templates decide with which arguments it starts"
-NOTE: Final = "these are values of a chart, whose templates may add to this command; `helm template …` shows all of it"
-HIDDEN: Final = "may set variables, as the chart decides"
+SEND_RENDERED: Final = "render it and send what it prints: `helm template … -f FILE | runner-policy decide -`"
+UNKNOWN_CHART: Final = "these are values of a chart, whose templates decide with which arguments it starts"
+CHART_NOTE: Final = (
+    "these are values of a chart, whose templates may add to this command; `helm template …` shows all of it"
+)
+HIDDEN_VARIABLES: Final = "may set variables, as the chart decides"
 MAX_COMMANDS: Final = 1024
 """The most texts with vLLM's server that are read in a file of an unknown kind."""
-CONTINUED: Final = re.compile(
+CONTINUATION: Final = re.compile(
     r"((?<![\\\s])[ \t]*+)\n(?=[ \t]*+--?[A-Za-z])"
     r"|((?<!\S)--[A-Za-z][\w.-]*+[ \t]*+)\n(?=[ \t]*+(?:['\"]|\{[\"'}]))"
     r"|((?<!\S)-[A-Za-z][\w.-]*+[ \t]*+)\n(?=[ \t]*+(?:['\"]\{|\{[\"'}]))",
@@ -53,7 +55,7 @@ the first of a folded text.
 COMMAND_NOTE: Final = "the kind of this file is not known; what runs the command is not considered"
 COMMAND: Final = "command"
 WORDS: Final = (COMMAND, "args")
-MOUNTING: Final = ("volumeMounts", "extraVolumeMounts")
+MOUNT_FIELDS: Final = ("volumeMounts", "extraVolumeMounts")
 OTHER_ARGUMENTS: Final = re.compile(r"(?i)args|arguments|flags|vllmconfig|engineconfig")
 """Matches fields beside a command from which a chart may make arguments: `extraArgs`, `vllmConfig`."""
 OTHER_VARIABLES: Final = re.compile(r"(?i)env")
@@ -136,7 +138,7 @@ def _shows_vllm(values: dict[str, Any], image: str | None, table: ImageTable) ->
         return True
     texts = (values.get(name) for name in (WORDS if image is not None else (COMMAND,)))
     return any(
-        images.NAMES.search(word) is not None
+        images.VLLM_NAME.search(word) is not None
         for each in texts
         for word in (each if isinstance(each, list) else [each])
         if type(word) is str
@@ -157,12 +159,12 @@ def _read_container(values: ManifestNode, _: ManifestNode) -> None:
         draft.image, draft.has_default_image = image_of(image, values.value.get("tag")), True
         _add_words(draft, values)
         _add_variables(draft, values)
-        mounts = [mount_paths(values.value.get(field), "mountPath") for field in MOUNTING]
+        mounts = [mount_paths(values.value.get(field), "mountPath") for field in MOUNT_FIELDS]
         draft.mounts = Mounts(chain(*mounts))
         if draft.starts_other_program():
             return
         if draft.has_command and draft.starts_vllm() and _is_whole(draft):
-            draft.note(NOTE)
+            draft.note(CHART_NOTE)
             draft.finish()
     if faults or len(reader.containers) == count:
         place = values.get("image") if isinstance(values.value.get("image"), dict) else values
@@ -175,13 +177,15 @@ def _read_command(value: ManifestNode, _: ManifestNode) -> None:
     if isinstance(value.value, list):
         draft.add_list(value, str(value.key))
     else:
-        draft.add_final(str(value.key), "bash", "-c", CONTINUED.sub(r"\1\2\3 ", value.value))
+        draft.add_final(str(value.key), "bash", "-c", CONTINUATION.sub(r"\1\2\3 ", value.value))
     draft.has_command = True
     if not draft.starts_vllm() or draft.server is None or not draft.server.words:
         return  # not even a model follows
     if any(TEMPLATE in word for word in draft.server.words):
         reader = value.reader
-        reader.add(Container(value.path, problem=f"this command may start vLLM, and it is a template; {RENDER}"), value)
+        reader.add(
+            Container(value.path, problem=f"this command may start vLLM, and it is a template; {SEND_RENDERED}"), value
+        )
         return
     draft.unversioned = "the file does not show an image"
     draft.note(COMMAND_NOTE)
@@ -194,7 +198,7 @@ def _read_image(values: ManifestNode, _: ManifestNode) -> None:
 
 def _add_problem(place: ManifestNode, image: str | None) -> None:
     what = f"the image {quoted(image)} may start vLLM" if image is not None else "this command may start vLLM"
-    place.reader.add(Container(place.path, problem=f"{what}; {UNKNOWN}; {RENDER}"), place)
+    place.reader.add(Container(place.path, problem=f"{what}; {UNKNOWN_CHART}; {SEND_RENDERED}"), place)
 
 
 def _add_words(draft: EngineDraft, values: ManifestNode) -> None:
@@ -220,7 +224,7 @@ def _add_variables(draft: EngineDraft, values: ManifestNode) -> None:
     other = next((name for name, item in values.value.items() if item and name != "env" and _is_variables(name)), None)
     if other is not None:
         draft.has_hidden_variables = True
-        draft.note(f"{quoted(other)} {HIDDEN}")
+        draft.note(f"{quoted(other)} {HIDDEN_VARIABLES}")
 
 
 def _is_variables(name: object) -> bool:

@@ -18,7 +18,7 @@ from policy.intake.manifests.pods import read_env
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
-ADDED: Final = "added by production-stack"
+OPERATOR_PLACE: Final = "added by production-stack"
 STORAGE: Final = "/data"
 
 
@@ -32,7 +32,7 @@ def read_vllm_runtime(document: ManifestNode) -> None:
     draft.hardware += gpu_sign(
         resources.get("gpu").value, resources.get("gpuType").value, "deploymentConfig.resources.gpu"
     )
-    draft.add(ADDED, "/opt/venv/bin/vllm", "serve")
+    draft.add(OPERATOR_PLACE, "/opt/venv/bin/vllm", "serve")
     url = model.get("modelURL").text()
     if url is not None:
         draft.add("model.modelURL", url)
@@ -43,7 +43,7 @@ def read_vllm_runtime(document: ManifestNode) -> None:
         ("enableChunkedPrefill", "enable-chunked-prefill"),
         ("enablePrefixCaching", "enable-prefix-caching"),
     ):
-        place = ADDED if config.get(field).value is None else f"vllmConfig.{field}"
+        place = OPERATOR_PLACE if config.get(field).value is None else f"vllmConfig.{field}"
         draft.add(place, f"--{flag}" if config.get(field).flag() else f"--no-{flag}")
     for node, word in (
         (model.get("maxModelLen"), "--max-model-len"),

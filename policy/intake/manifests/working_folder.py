@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.paths import ANY_FOLDER, HOME_PATH, VOLATILE_FOLDERS, absolute_path, resolve
 from policy.intake.command.words import UncertainFolder, Unknown
-from policy.intake.manifests.mounts import absolute
+from policy.intake.manifests.mounts import resolved_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from policy.intake.manifests.mounts import Mounts
 
 MAX_FOLDER: Final = 4096
-MAX_LEFT: Final = 8
+MAX_OTHER_FOLDERS: Final = 8
 """The most other folders that are tracked in which a script may still be; with more, its folder is not known."""
-EXPANDED: Final = frozenset("$`*?[")
+EXPANSION_CHARACTERS: Final = frozenset("$`*?[")
 """The characters of a folder that a shell may expand, besides `~` at its beginning."""
 
 
@@ -40,10 +40,10 @@ def working_folder(own: str, folders: Iterable[str], mounts: Mounts, words: Sequ
             left[folder] = None
         folder = _changed(folder, each)
         left.pop(folder, None)
-        if len(left) > MAX_LEFT:
+        if len(left) > MAX_OTHER_FOLDERS:
             return ANY_FOLDER
     stays = any(_may_have_model(each, mounts, words) for each in left)
-    return ANY_FOLDER if stays else absolute(folder) if isabs(folder) else folder
+    return ANY_FOLDER if stays else resolved_path(folder) if isabs(folder) else folder
 
 
 def start_folder(own: str, image: str) -> str:
@@ -54,14 +54,14 @@ def start_folder(own: str, image: str) -> str:
     if type(own) is Unknown:
         return ""
     folder = _changed(image, own) if own else image
-    return absolute(folder) if isabs(folder) else ""
+    return resolved_path(folder) if isabs(folder) else ""
 
 
 def _changed(folder: str, path: str) -> str:
     """The folder after a change from ``folder`` to ``path``; empty for the home, `ANY_FOLDER` if it is not known."""
     if HOME_PATH.fullmatch(path) is not None:
         return ""
-    is_unknown = type(path) is Unknown or path == "-" or path[:1] == "~" or not EXPANDED.isdisjoint(path)
+    is_unknown = type(path) is Unknown or path == "-" or path[:1] == "~" or not EXPANSION_CHARACTERS.isdisjoint(path)
     if is_unknown or len(folder) + len(path) > MAX_FOLDER or (folder == ANY_FOLDER and not isabs(path)):
         return ANY_FOLDER
     joined = join(folder, path)
@@ -75,13 +75,13 @@ def _changed(folder: str, path: str) -> str:
 def _may_have_model(folder: str, mounts: Mounts, words: Sequence[str]) -> bool:
     """Whether a mount may have a folder with the name of a relative model in another folder."""
     if folder == ANY_FOLDER:
-        return bool(mounts.filled(folder))
+        return bool(mounts.model_mounts(folder))
     if not isabs(folder):
         return False
-    above = f"{absolute(folder).rstrip('/')}/"
+    above = f"{resolved_path(folder).rstrip('/')}/"
     owners = {word.partition("/")[0] for word in words}
     return any(
         above.startswith(f"{path.rstrip('/')}/")
         or (path.startswith(above) and path[len(above) :].partition("/")[0] in owners)
-        for path in mounts.filled(folder)
+        for path in mounts.model_mounts(folder)
     )

@@ -16,15 +16,15 @@ from policy.intake.manifests.pods import read_pod
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
-INDEX: Final = "JOB_COMPLETION_INDEX"
-ROLE: Final[dict[str, str | None]] = dict.fromkeys(
+INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+ROLE_VARIABLES: Final[dict[str, str | None]] = dict.fromkeys(
     [
         *("STORM_SERVICE_NAME", "ROLESET_NAME", "ROLESET_INDEX", "ROLE_NAME", "ROLE_TEMPLATE_HASH"),
         "ROLE_REPLICA_INDEX",
     ]
 )
 """The variables that AIBrix sets in a role's containers in place of their own; it sets the last one only in some."""
-POD_GROUP: Final[dict[str, str | None]] = dict.fromkeys(["PODSET_NAME", "POD_GROUP_INDEX", "POD_GROUP_SIZE"])
+GROUP_VARIABLES: Final[dict[str, str | None]] = dict.fromkeys(["PODSET_NAME", "POD_GROUP_INDEX", "POD_GROUP_SIZE"])
 """The variables that AIBrix also sets in the containers of a group of pods."""
 
 
@@ -49,7 +49,7 @@ def read_job(document: ManifestNode, default: str = "NonIndexed") -> None:
     """Read a Job; in each pod of an indexed Job the controller sets the variable with the pod's number."""
     spec = document.get("spec")
     is_indexed = (spec.get("completionMode").text() or default) == "Indexed"
-    read_pod(spec.get("template", "spec"), {INDEX: None} if is_indexed else None)
+    read_pod(spec.get("template", "spec"), {INDEX_VARIABLE: None} if is_indexed else None)
 
 
 def read_cron_job(document: ManifestNode) -> None:
@@ -101,9 +101,9 @@ def _read_roles(role_set: ManifestNode, document: ManifestNode) -> None:
     for role in role_set.get("spec", "roles").items():
         is_group = role.get("podGroupSize").value is not None
         pod = role.get("template", "spec")
-        read_pod(pod, {**ROLE, **(POD_GROUP if is_group else {})}, mounts=adapter_mounts(document, pod))
+        read_pod(pod, {**ROLE_VARIABLES, **(GROUP_VARIABLES if is_group else {})}, mounts=adapter_mounts(document, pod))
 
 
 def read_pod_set(document: ManifestNode) -> None:
     """Read AIBrix's PodSet, which may be that of a role."""
-    read_pod(document.get("spec", "template", "spec"), {**ROLE, **POD_GROUP})
+    read_pod(document.get("spec", "template", "spec"), {**ROLE_VARIABLES, **GROUP_VARIABLES})

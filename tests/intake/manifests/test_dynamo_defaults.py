@@ -8,8 +8,8 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
-from policy.intake.manifests.dynamo import QUOTED
-from policy.intake.manifests.dynamo_defaults import BY_SHELL
+from policy.intake.manifests.dynamo import QUOTE_DOUBT
+from policy.intake.manifests.dynamo_defaults import SHELL_DOUBT
 
 DYNAMO = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.7.0"
 VLLM = "vllm/vllm-openai:v0.24.0"
@@ -60,7 +60,7 @@ def test_a_worker_runs_its_arguments_by_a_shell(kind: str | None, image: str) ->
 def test_what_only_the_entry_point_of_the_image_starts_is_a_doubt(
     image: str, args: list[str], words: list[str]
 ) -> None:
-    assert engines(service("worker", image, args=args)) == [(words, [BY_SHELL])]
+    assert engines(service("worker", image, args=args)) == [(words, [SHELL_DOUBT])]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_value_that_may_end_the_quotes_of_the_operators_script_is_a_doubt(
         graph("v1beta1", components=[{"name": "w", "podTemplate": template}]),
     ):
         ((_, doubts),) = engines(document)
-        assert doubts == ([QUOTED.format("`$(A)`")] if is_doubt else [])
+        assert doubts == ([QUOTE_DOUBT.format("`$(A)`")] if is_doubt else [])
 
 
 def test_so_is_one_in_a_script() -> None:
     script = "vllm serve a/b --enable-elastic-ep --data-parallel-backend ray --served-model-name $(A)"
     env = [{"name": "A", "value": "x'y'"}]
     ((_, doubts),) = engines(service("worker", VLLM, command=SHELL, args=[script], env=env))
-    assert QUOTED.format("`$(A)`") in doubts
+    assert QUOTE_DOUBT.format("`$(A)`") in doubts

@@ -9,7 +9,7 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
-from policy.intake.manifests.dynamo_metadata import CHANGES
+from policy.intake.manifests.dynamo_metadata import CHANGE_DOUBT
 
 SERVER = {"name": "main", "image": "vllm/vllm-openai:v0.24.0", "command": ["vllm", "serve"], "args": ["a/b"]}
 HIDDEN = {"components": [{"name": "w", "podTemplate": {"spec": {"containers": [{**SERVER, "name": "x"}]}}}]}
@@ -59,7 +59,7 @@ def test_a_label_or_annotation_that_is_not_known_to_be_harmless_is_a_doubt(names
     kind, where = PLACES[place]
     (engine,) = read_manifest(document(kind, where, names), "", [])
     ((field, (name, *_)),) = names.items()
-    doubt = CHANGES.format(f"`{name}`", f"`{where}.{field}`")
+    doubt = CHANGE_DOUBT.format(f"`{name}`", f"`{where}.{field}`")
     assert engine.doubts == [doubt]
     assert doubt in engine.notes
 
@@ -106,5 +106,5 @@ def test_an_engine_that_only_the_conversion_adds_is_an_item_with_a_problem(
     names = {"annotations": {f"nvidia.com/{name}": json.dumps(value)}}
     graph = document(*PLACES["graph"], names, version, image="busybox", command=["sleep", "1"])
     found = read_manifest(graph, "", [])
-    problem = CHANGES.format(f"`nvidia.com/{name}`", "`metadata.annotations`")
+    problem = CHANGE_DOUBT.format(f"`nvidia.com/{name}`", "`metadata.annotations`")
     assert [(each.path, each.problem) for each in found] == ([("metadata.annotations", problem)] if is_added else [])

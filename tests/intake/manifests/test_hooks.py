@@ -9,7 +9,7 @@ from shipped_images import read_manifest
 from tables import table
 
 from policy.intake.command.words import Unknown
-from policy.intake.manifests.hooks import PROBLEM, UNREAD
+from policy.intake.manifests.hooks import PROBLEM, UNREAD_HOOK
 from policy.intake.manifests.probe_variables import expand_static, static_values
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def test_a_hook_that_starts_another_program_is_ignored(
 @pytest.mark.parametrize("command", [[1], "a", 5])
 def test_a_command_after_the_start_that_kubernetes_refuses_is_a_note(command: object) -> None:
     (found,) = read(pod(hooked(SERVES, "lifecycle.postStart", command)))
-    assert (found.problem, found.notes) == ("", [UNREAD.format("`lifecycle.postStart`")])
+    assert (found.problem, found.notes) == ("", [UNREAD_HOOK.format("`lifecycle.postStart`")])
     assert read(pod(hooked(SLEEPS, "lifecycle.postStart", command))) == []
 
 

@@ -14,8 +14,8 @@ from policy.errors import RequestInvalid
 from policy.intake.command.launcher import find_server
 from policy.intake.command.vllm_command import ServerCommand
 from policy.intake.manifests import registry
-from policy.intake.manifests.kserve import OF_MODEL_ID
-from policy.intake.manifests.kserve_multinode import HIDDEN
+from policy.intake.manifests.kserve import MODEL_ID_DOUBT
+from policy.intake.manifests.kserve_multinode import HIDDEN_FOLDER
 from policy.intake.result import require_known_values
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -985,7 +985,7 @@ def test_a_model_of_the_hub_or_an_accelerator_shows_that_an_unknown_runtime_may_
 @pytest.mark.parametrize(("uri", "is_doubtful"), [("hf://Qwen/Qwen3-8B", True), (None, False)])
 def test_an_id_beside_the_uri_of_a_model_is_a_doubt(uri: str | None, *, is_doubtful: bool) -> None:
     found = model_of(service(HUGGINGFACE | GPU | {"storageUri": uri, "args": ["--backend=vllm", "--model_id=dense"]}))
-    assert (OF_MODEL_ID in found.doubts) is is_doubtful
+    assert (MODEL_ID_DOUBT in found.doubts) is is_doubtful
 
 
 SIZES = ["--tensor-parallel-size=2", "--pipeline-parallel-size=1"]
@@ -1059,7 +1059,7 @@ def test_hidden_variables_may_choose_the_model_of_kserves_runtime_with_workers(
     model: dict[str, Any], *, is_doubtful: bool
 ) -> None:
     found = model_of(service(MULTINODE | model, workerSpec={}))
-    assert (HIDDEN in found.doubts) == is_doubtful
+    assert (HIDDEN_FOLDER in found.doubts) == is_doubtful
 
 
 @table(

@@ -8,9 +8,9 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
-from policy.intake.manifests.kserve_metadata import CHANGES
-from policy.intake.manifests.kserve_pods import MOUNTED
-from policy.intake.manifests.mounts import absolute
+from policy.intake.manifests.kserve_metadata import CHANGE_DOUBT
+from policy.intake.manifests.kserve_pods import CONFIGURED_MOUNTS
+from policy.intake.manifests.mounts import resolved_path
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -161,7 +161,7 @@ def test_the_metadata_of_a_service_counts_but_for_what_kserve_replaces(
 ) -> None:
     metadata = {field: {name: "x"}}
     for document in (service(metadata), llm(metadata)):
-        assert doubts(document) == ([CHANGES.format(f"`{name}`", f"`metadata.{field}`")] if is_doubt else [])
+        assert doubts(document) == ([CHANGE_DOUBT.format(f"`{name}`", f"`metadata.{field}`")] if is_doubt else [])
 
 
 def test_without_a_uri_of_its_own_kserve_does_not_replace_the_metadata_of_a_service() -> None:
@@ -287,7 +287,7 @@ def test_a_downloader_that_is_merged_with_kserves_may_only_change_how_it_runs(
     assert bool(doubts(llm(template=template(initContainers=downloader)))) is is_doubt
 
 
-@table("name", [*MOUNTED])
+@table("name", [*CONFIGURED_MOUNTS])
 @table(
     ("fields", "is_filled"),
     [
@@ -302,7 +302,9 @@ def test_a_downloader_that_is_merged_with_kserves_may_only_change_how_it_runs(
 )
 def test_a_volume_of_kserves_configurations_with_files_is_a_mount(name: str, fields: Any, *, is_filled: bool) -> None:
     (found,) = engines(llm(template=template(**fields(name))))
-    assert found.mounts == (("/mnt/models",) if not is_filled else (absolute(MOUNTED[name]), "/mnt/models"))
+    assert found.mounts == (
+        ("/mnt/models",) if not is_filled else (resolved_path(CONFIGURED_MOUNTS[name]), "/mnt/models")
+    )
 
 
 def test_packages_in_the_home_of_a_service_may_be_another_vllm() -> None:

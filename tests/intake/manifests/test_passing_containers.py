@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from shipped_images import read_manifest
 
-from policy.intake.manifests.pods import PASSING, STARTS_SERVER
+from policy.intake.manifests.pods import PASSING_LISTS, SERVER_PROBLEM
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -52,16 +52,16 @@ def pod_of(field: str, *containers: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [WEB], field: [*containers]}}
 
 
-@pytest.mark.parametrize("field", list(PASSING))
+@pytest.mark.parametrize("field", list(PASSING_LISTS))
 @pytest.mark.parametrize("container", STARTS)
 def test_a_server_that_runs_before_or_besides_the_containers_is_a_problem(
     container: dict[str, Any], field: str
 ) -> None:
-    problem = STARTS_SERVER.format({"initContainers": "init container"}.get(field, "ephemeral container"))
+    problem = SERVER_PROBLEM.format({"initContainers": "init container"}.get(field, "ephemeral container"))
     assert problems(pod_of(field, container)) == {f"spec.{field}[0]": problem}
 
 
-@pytest.mark.parametrize("field", list(PASSING))
+@pytest.mark.parametrize("field", list(PASSING_LISTS))
 @pytest.mark.parametrize("container", OTHERS)
 def test_one_that_does_something_else_is_ignored(container: dict[str, Any], field: str) -> None:
     assert problems(pod_of(field, container)) == {}
@@ -77,7 +77,7 @@ def test_an_engine_beside_such_a_container_is_decided() -> None:
     document["spec"]["containers"] = [{"name": "v", **STARTS[0]}]
     assert problems(document) == {
         "spec.containers[0]": "",
-        "spec.initContainers[1]": STARTS_SERVER.format("init container"),
+        "spec.initContainers[1]": SERVER_PROBLEM.format("init container"),
     }
 
 
@@ -112,13 +112,13 @@ KSERVE = "serving.kserve.io/v1beta1"
     ],
 )  # fmt: skip
 def test_the_pods_of_every_kind_are_read(document: dict[str, Any], path: str) -> None:
-    assert problems(document) == {f"{path}.initContainers[0]": STARTS_SERVER.format("init container")}
+    assert problems(document) == {f"{path}.initContainers[0]": SERVER_PROBLEM.format("init container")}
 
 
 @pytest.mark.parametrize(
     ("container", "expected"),
     [
-        (STARTS[0], [STARTS_SERVER.format("init container")]),
+        (STARTS[0], [SERVER_PROBLEM.format("init container")]),
         ({**STARTS[0], "restartPolicy": "Always"}, [""]),
         ({**STARTS[0], "enabled": False}, []),
         (OTHERS[1], []),

@@ -9,9 +9,9 @@ from command_places import HOOKS, OWN, SLEEPS, VLLM, read
 from shipped_images import read_manifest
 from tables import table
 
-from policy.intake.manifests.draft import PLACED
+from policy.intake.manifests.draft import PLACED_PROGRAM
 from policy.intake.manifests.hooks import PROBLEM
-from policy.intake.manifests.pods import STARTS_SERVER
+from policy.intake.manifests.pods import SERVER_PROBLEM
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -98,7 +98,7 @@ def test_another_container_may_put_a_program_where_the_command_runs_it(placing: 
     assert problems(pod(placer, later)) != []
     assert problems(pod(later, {**SLEEPS, "name": "b", **MOUNTED, **hook("lifecycle.postStart", placing)})) != []
     init = [placer, {**later, "name": "c"}]
-    assert STARTS_SERVER.format("init container") in problems(pod({**SLEEPS, "image": OWN}, init=init))
+    assert SERVER_PROBLEM.format("init container") in problems(pod({**SLEEPS, "image": OWN}, init=init))
     hooked = pod({**SLEEPS, "image": OWN, **MOUNTED, **hook("livenessProbe", script)}, init=[placer])
     assert PROBLEM.format("`livenessProbe`", "may start") in problems(hooked)
 
@@ -128,17 +128,17 @@ def test_it_counts_in_a_volume_that_both_mount(
         runs(f"echo '{SERVE}' | tr a b", **container), init=[{"name": "b", "image": OWN, "command": copied, **placer}]
     )
     faults: list[RequestFault] = []
-    assert [each.problem for each in read_manifest(document, "", faults)] == ([PLACED] if is_shared else [])
+    assert [each.problem for each in read_manifest(document, "", faults)] == ([PLACED_PROGRAM] if is_shared else [])
 
 
 def test_many_containers_that_put_programs_hide_none_that_names_the_server() -> None:
     placers = [runs("ln -s /bin/sh /x/sleep", f"b{number}", **MOUNTED) for number in range(4)]
     named = runs("ln -s $(which vllm) /x/sleep", "c", **MOUNTED)
-    assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=[*placers, named])) == [PLACED]
+    assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=[*placers, named])) == [PLACED_PROGRAM]
     assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=placers)) == []
     values = [{"name": "P", "value": "/usr/bin/vllm"}]
     named = runs('ln -s "$P" /x/sleep', "c", env=values, **MOUNTED)
-    assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=[*placers, named])) == [PLACED]
+    assert problems(pod(runs("sleep serve a/b", **MOUNTED), init=[*placers, named])) == [PLACED_PROGRAM]
 
 
 @table(

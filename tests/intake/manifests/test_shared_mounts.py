@@ -8,7 +8,7 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
-from policy.intake.manifests.kserve_pods import SHARED
+from policy.intake.manifests.kserve_pods import SHARED_MODEL_DOUBT
 
 if TYPE_CHECKING:
     from policy.intake.command_line import Container
@@ -141,7 +141,7 @@ def test_kserves_transformer_may_write_the_model_beside_an_engine(
     documents: list[dict[str, Any]], *, is_doubt: bool | None
 ) -> None:
     found = read_manifest(documents if len(documents) > 1 else documents[0], "", [])
-    assert [SHARED in each.doubts for each in found][-1:] == ([] if is_doubt is None else [is_doubt])
+    assert [SHARED_MODEL_DOUBT in each.doubts for each in found][-1:] == ([] if is_doubt is None else [is_doubt])
 
 
 AIBRIX = {"model.aibrix.ai/sidecar-injection": "true"}

@@ -11,7 +11,7 @@ from shipped_images import read_manifest
 
 from policy.intake.command.launcher import read_command
 from policy.intake.command.program_names import MAY_NOT_EXIST
-from policy.intake.manifests.unit_commands import SEVERAL
+from policy.intake.manifests.unit_commands import SEVERAL_COMMANDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,11 +51,11 @@ UNITS: list[tuple[str, list[str]]] = [
     (f"ExecStart='/a\"b/vllm' {SERVE}", [SPECIAL.format('/a"b/vllm')]),
     (f'ExecStart=/usr/bin/vllm {SERVE} "x', [NOT_CLOSED]),
     (f"ExecStartPre=bin/x\nExecStart=/usr/bin/vllm {SERVE}", [NO_PATH.format("bin/x")]),
-    (f"ExecStart=/usr/bin/vllm {SERVE}\nExecStart=/usr/bin/true", [SEVERAL]),
-    (f"ExecStart=/usr/bin/vllm {SERVE} ; /usr/bin/true", [SEVERAL]),
-    (f"ExecStart=/usr/bin/true ; /usr/bin/vllm {SERVE}", [SEVERAL]),
-    (f"Type=exec\nExecStart=/usr/bin/vllm {SERVE}\nExecStart=vllm {SERVE}", [SEVERAL, SEVERAL]),
-    (f"ExecStart=/usr/bin/docker run {IMAGE} a/b\nExecStart=/usr/bin/true", [SEVERAL]),
+    (f"ExecStart=/usr/bin/vllm {SERVE}\nExecStart=/usr/bin/true", [SEVERAL_COMMANDS]),
+    (f"ExecStart=/usr/bin/vllm {SERVE} ; /usr/bin/true", [SEVERAL_COMMANDS]),
+    (f"ExecStart=/usr/bin/true ; /usr/bin/vllm {SERVE}", [SEVERAL_COMMANDS]),
+    (f"Type=exec\nExecStart=/usr/bin/vllm {SERVE}\nExecStart=vllm {SERVE}", [SEVERAL_COMMANDS, SEVERAL_COMMANDS]),
+    (f"ExecStart=/usr/bin/docker run {IMAGE} a/b\nExecStart=/usr/bin/true", [SEVERAL_COMMANDS]),
     (f"ExecStart=bin/x\nExecStart=/usr/bin/vllm {SERVE}\nType=oneshot", [NO_PATH.format("bin/x")]),
     ("ExecStart=@/usr/bin/vllm", []),
     (f"ExecStart=@/usr/bin/vllm x {SERVE}", [""]),
@@ -106,7 +106,11 @@ def test_a_name_of_which_only_a_shell_knows_the_program_is_in_doubt(start: str, 
 
 @pytest.mark.parametrize(
     ("service", "refusals"),
-    [("ExecStart=/usr/bin/true", [SEVERAL]), ("Type=oneshot\nExecStart=/usr/bin/true", [""]), ("Type=oneshot", [""])],
+    [
+        ("ExecStart=/usr/bin/true", [SEVERAL_COMMANDS]),
+        ("Type=oneshot\nExecStart=/usr/bin/true", [""]),
+        ("Type=oneshot", [""]),
+    ],
 )
 def test_podman_adds_a_command_to_those_of_the_service(service: str, refusals: list[str]) -> None:
     found = engines({"unit": f"[Container]\nImage={IMAGE}\nExec=a/b\n[Service]\n{service}\n"})

@@ -9,7 +9,7 @@ from shipped_images import shipped_images
 
 from policy.intake.manifests import registry
 from policy.intake.manifests.registry import ADAPTERS
-from policy.intake.manifests.unknown_kinds import UNREAD
+from policy.intake.manifests.unknown_kinds import UNREAD_CONTAINER
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -30,7 +30,7 @@ def engines(document: object, *, is_under_review: bool) -> dict[str, str]:
 def test_a_container_in_a_field_that_is_not_read_is_undecided_in_a_review(group: str, kind: str) -> None:
     document = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "metadata": {"name": "a"}, "spec": FIELD}
     found = engines(document, is_under_review=True)
-    assert found.get("spec.aFieldOfALaterRelease[0].predictor.containers[0]") == UNREAD
+    assert found.get("spec.aFieldOfALaterRelease[0].predictor.containers[0]") == UNREAD_CONTAINER
 
 
 def test_the_containers_that_are_read_are_not_added_again() -> None:

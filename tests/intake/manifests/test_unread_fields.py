@@ -9,7 +9,7 @@ import pytest
 from shipped_images import read_manifest
 
 from policy.intake.manifests import tool_fields
-from policy.intake.manifests.field_tables import CHANGING, FieldTable
+from policy.intake.manifests.field_tables import CHANGING_FIELD, FieldTable
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -429,4 +429,4 @@ def test_many_unread_fields_are_one_doubt() -> None:
 def test_a_known_field_is_one_that_could_be_a_doubt() -> None:
     tables = [value for value in vars(tool_fields).values() if isinstance(value, FieldTable)]
     assert len(tables) == 10
-    assert {name for table in tables for name in table.known if CHANGING.search(name) is None} == set()
+    assert {name for table in tables for name in table.known if CHANGING_FIELD.search(name) is None} == set()
