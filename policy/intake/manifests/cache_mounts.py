@@ -1,8 +1,8 @@
-"""The files of a pod's own that are mounted into vLLM's cache or the hub's.
+"""A pod's own files that are mounted into vLLM's cache or the hub's.
 
-A cache has what its program wrote, so a volume for it is no doubt. A ConfigMap, a Secret, the downward API and a
+A volume for a cache has what the program wrote, and is no doubt. A ConfigMap, a Secret, the downward API and a
 projected volume have files that the manifest or an object beside it states: a model's configuration in the hub's cache,
-or what vLLM once found out about a class (``modelinfos``), which it takes from there if a hash in the file is right.
+or what vLLM stored about a class of models (``modelinfos``), which it uses if a hash in the file is right.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 FILES: Final = frozenset({"configMap", "secret", "downwardAPI", "projected"})
-"""The volumes whose files are stated by objects of the cluster."""
-IN_A_HOME: Final = ("vllm/modelinfos", "huggingface/hub", "huggingface/modules")
-"""The folders below `.cache` of a home in which vLLM looks for models and what it knows of their classes."""
+"""The volumes whose files objects of the cluster state."""
+HOME_FOLDERS: Final = ("vllm/modelinfos", "huggingface/hub", "huggingface/modules")
+"""The folders below `.cache` of a home in which vLLM looks for models and what it stored about their classes."""
 FOLDERS: Final = {
     "VLLM_CACHE_ROOT": ("modelinfos",),
     "HF_HUB_CACHE": ("",),
@@ -28,10 +28,10 @@ FOLDERS: Final = {
     "HF_MODULES_CACHE": ("",),
     "TRANSFORMERS_CACHE": ("",),
     "HF_HOME": ("hub", "modules"),
-    "XDG_CACHE_HOME": IN_A_HOME,
+    "XDG_CACHE_HOME": HOME_FOLDERS,
 }
-"""The same folders, below the values of variables."""
-MAY_REPLACE: Final = (
+"""The same folders, below the value of each variable."""
+CACHE_DOUBT: Final = (
     "the mount at {} has files of its own where vLLM looks for its cache or the hub's, which may have another "
     "configuration of the model; mount it elsewhere"
 )
@@ -43,18 +43,18 @@ def file_mounts(container: ManifestNode, volumes: Mapping[str, ManifestNode]) ->
 
 
 def cache_doubt(paths: Iterable[str], env: Mapping[str, str | None]) -> str:
-    """Why files mounted at these paths may be taken for those of a cache; empty if none may.
+    """The doubt that vLLM may take files mounted at these paths for those of a cache; empty if there is none.
 
-    ``env`` has the variables that vLLM gets; of one whose value is not known, the default is assumed.
+    ``env`` has the variables that vLLM gets; the default is assumed for one whose value is not known.
     """
     values = {name: value for name in FOLDERS if (value := env.get(name))}
     folders = [resolved_path(f"{value}/{folder}") for name, value in values.items() for folder in FOLDERS[name]]
     for path in map(resolved_path, paths):
         _, cache, rest = path.partition("/.cache")
-        if (cache and any(_overlap(rest, f"/{folder}") for folder in IN_A_HOME)) or any(
+        if (cache and any(_overlap(rest, f"/{folder}") for folder in HOME_FOLDERS)) or any(
             _overlap(path, folder) for folder in folders
         ):
-            return MAY_REPLACE.format(quoted(path))
+            return CACHE_DOUBT.format(quoted(path))
     return ""
 
 

@@ -296,14 +296,14 @@ def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
             if other is None or not draft.node.reader.may_copy_values(
                 draft.node, *(layer.value for layer in other.layers)
             ):
-                draft.mounts.hidden = draft.mounts.hidden or item
+                draft.mounts.hidden_source = draft.mounts.hidden_source or item
                 continue
             seen.add(name)
             draft.mounts |= Mounts.from_paths(
                 path for layer in other.layers for path in _mount_paths(layer, draft, VOLUMES)
             )
             if not other.is_complete:
-                draft.mounts.hidden = draft.mounts.hidden or item
+                draft.mounts.hidden_source = draft.mounts.hidden_source or item
             pending.append(other)
 
 

@@ -212,7 +212,7 @@ def _add_mounts(draft: EngineDraft, run: ContainerRun, env: Mapping[str, str | N
             draft.env["HOME"] = folder
             mounts.append(folder or "~")
     draft.mounts = Mounts(filter(None, mounts))
-    draft.mounts.hidden = hidden
+    draft.mounts.hidden_source = hidden
 
 
 def _bound(env: Mapping[str, str | None]) -> tuple[list[str], str]:

@@ -116,7 +116,7 @@ class EngineDraft:
         """Whether the container has variables whose names the manifest does not show."""
         self.server: ServerCommand | None = None
         """The server that the words start, once they have been parsed; None if they start none."""
-        self.beside: list[CommandBeside] = []
+        self.commands_beside: list[CommandBeside] = []
         """The hooks and probes that start no server, but may change what this engine loads."""
         self.programs = ProgramsBeside()
         """What hooks, mounts and other containers may do to the programs that this container runs."""
@@ -252,7 +252,7 @@ class EngineDraft:
         if self.has_vllms_image():
             own = (True, own[1]) if own[1] else own
         first = self.words if self.has_command and words is not self.words else ()
-        return self.programs.may_start(own, self.env, self.mounts, self.beside, first, is_read=found is None)
+        return self.programs.may_start(own, self.env, self.mounts, self.commands_beside, first, is_read=found is None)
 
     def _may_evaluate(self) -> bool:
         """Whether the entry point of an unknown image may run a variable as a command; if so, adds the problem."""
@@ -387,7 +387,7 @@ class EngineDraft:
         """
         if not self.is_within_limits():
             return
-        if self.beside:
+        if self.commands_beside:
             installed = [*installed, *self._read_beside()]
         found = images.version_of(self.image, self.table)
         version, version_cause, row, doubt = found.version, "", found.row, found.doubt
@@ -463,7 +463,7 @@ class EngineDraft:
             words = self.words if self.words and not self.words[0].startswith("-") else [*VLLM_SERVE, *self.words]
             found = launcher.find_server(words, self.env, is_command=True)
             server = found if isinstance(found, ServerCommand) else None
-        effects = effects_beside(self.beside, self.env, server, self.folder, self.start_folder())
+        effects = effects_beside(self.commands_beside, self.env, server, self.folder, self.start_folder())
         self.doubts += effects.doubts
         return effects.installations
 

@@ -131,8 +131,8 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
             service,
             draft,
             (graph.get("envs"), service.get("envs"), pod.get("mainContainer", "env")),
-            added=OPERATOR_VARIABLES,
-            replaced=[name for name, value in draft.env.items() if value is None],
+            added_variables=OPERATOR_VARIABLES,
+            replaced_variables=[name for name, value in draft.env.items() if value is None],
         )
         add_command(draft, service.get("componentType").text() or "")
         _finish(draft, service)

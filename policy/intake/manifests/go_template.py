@@ -55,11 +55,11 @@ class TemplateContext(Struct, frozen=True):
 class RenderedText(Struct, frozen=True):
     """A rendered text, an ``Unknown`` if it has a gap, written as ``${NAME!}``.
 
-    ``assumed`` has the conditions whose value is not known, each with the text that was left out.
+    ``assumed_conditions`` has the conditions whose value is not known, each with the text that was left out.
     """
 
     text: str
-    assumed: tuple[tuple[str, str], ...] = ()
+    assumed_conditions: tuple[tuple[str, str], ...] = ()
 
 
 class _Block(Struct):

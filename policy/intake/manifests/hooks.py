@@ -65,7 +65,7 @@ def read_hook(
     is_placed = not (is_server or is_unread) and draft.may_run_placed(plain, found)
     if not (is_server or is_unread or is_placed):
         if not is_last:
-            draft.beside.append(CommandBeside(name, words, folder))
+            draft.commands_beside.append(CommandBeside(name, words, folder))
         return False
     _add_problem(node, name, "starts" if is_server else "may start")
     return True
@@ -81,13 +81,13 @@ def read_hooks(
     draft: EngineDraft,
     variables: Sequence[ManifestNode] = (),
     *,
-    added: Iterable[str] = (),
-    replaced: Iterable[str] = (),
+    added_variables: Iterable[str] = (),
+    replaced_variables: Iterable[str] = (),
 ) -> None:
     """Read the hooks and probes of a container of Kubernetes; its files do not outlive its ``preStop``.
 
-    ``variables`` are its lists of variables, by default its ``env``. See ``read_container`` for ``added`` and
-    ``replaced``. A ``postStart`` that Kubernetes refuses is a note on the container, if it is an engine.
+    ``variables`` are its lists of variables, by default its ``env``. See ``read_container`` for ``added_variables`` and
+    ``replaced_variables``. A ``postStart`` that Kubernetes refuses is a note on the container, if it is an engine.
     """
     if not isinstance(container.value, dict) or FIELDS.isdisjoint(container.value):
         return
@@ -101,7 +101,7 @@ def read_hooks(
             if keys in PROBES and any("$" in word for word in value):
                 if values is None:
                     lists = [node.value for node in variables or (container.get("env"),)]
-                    values = static_values(lists, added, replaced)
+                    values = static_values(lists, added_variables, replaced_variables)
                     draft.env.secrets.update(stated_secrets(values))
                 try:
                     value = expand_static(value, values)

@@ -135,7 +135,7 @@ def _read_inference(
     if not preset.is_object():
         return
     if annotations.get(RUNTIME).text() == TRANSFORMERS:
-        preset.reader.ignored.append(preset)
+        preset.reader.ignored_nodes.append(preset)
         return
     draft, partition = EngineDraft(preset), resource.get("partition")
     mode = partition.get("mode").text()
@@ -316,7 +316,7 @@ def _read_config(node: ManifestNode, draft: EngineDraft) -> Config:
         return Config()
     if not node.reader.may_copy_values(node, text):
         return Config()
-    document = _parsed(text, node.reader.parsed)
+    document = _parsed(text, node.reader.parsed_texts)
     if isinstance(document, RulesInvalid):
         for fault in document.faults:
             node.fault(f"`{CONFIG_FILE}`, line {fault.line}, column {fault.column}: {fault.message}")

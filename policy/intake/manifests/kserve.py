@@ -123,7 +123,7 @@ def read_runtime(document: ManifestNode) -> None:
     ):
         for pod in (document.get("spec"), workers):
             for container in pod_containers(pod):
-                draft = read_container(container, pod, replaced={*OVERWRITTEN_VARIABLES, *added})
+                draft = read_container(container, pod, replaced_variables={*OVERWRITTEN_VARIABLES, *added})
                 draft.env.update(added)
                 is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
                 if not is_server and draft.starts_vllm():
@@ -175,7 +175,9 @@ def _read_explainer(document: ManifestNode, explainer: ManifestNode) -> None:
         if not container.is_object():
             continue
         with _component_doubts(document, explainer, EXPLAINER):
-            draft = read_container(container, explainer, _storage_mounts(explainer), replaced=OVERWRITTEN_VARIABLES)
+            draft = read_container(
+                container, explainer, _storage_mounts(explainer), replaced_variables=OVERWRITTEN_VARIABLES
+            )
             if draft.starts_vllm():
                 if container.get("storageUri").value:
                     draft.mounts.add(MODEL_PATH)
@@ -198,7 +200,7 @@ def _read_component(document: ManifestNode, component: ManifestNode, table: Fiel
     """Read the containers of a component with the fields of a table."""
     with _component_doubts(document, component, table):
         paths = dict.fromkeys(STORAGE_CONTAINERS, _storage_mounts(component))
-        read_pod(component, mounts=paths, replaced=OVERWRITTEN_VARIABLES)
+        read_pod(component, mounts=paths, replaced_variables=OVERWRITTEN_VARIABLES)
 
 
 def _named(pod: ManifestNode, name: str) -> list[ManifestNode]:
@@ -238,7 +240,9 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
         runtime = runtime_of(model.reader, wanted)
     added = _worker_variables(workers, runtime) if has_workers else {}
     with engine_doubt(model.reader, lambda: "" if runtime is None else runtime.doubt):
-        read_pod(workers, added, by_image=not model.is_object(), mounts=mounts, replaced=OVERWRITTEN_VARIABLES)
+        read_pod(
+            workers, added, by_image=not model.is_object(), mounts=mounts, replaced_variables=OVERWRITTEN_VARIABLES
+        )
     if wanted is not None:
         _add_rendered(rendered, predictor, model, runtime)
         _read_model(document, predictor, model, wanted, runtime, added)
@@ -305,7 +309,9 @@ def _read_model(
     name = wanted.name if runtime is None else runtime.name
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not is_shipped(name, model_format)
-    draft = read_container(model, mounts=_storage_mounts(predictor), replaced={*OVERWRITTEN_VARIABLES, *added})
+    draft = read_container(
+        model, mounts=_storage_mounts(predictor), replaced_variables={*OVERWRITTEN_VARIABLES, *added}
+    )
     uri = model.get("storageUri").text()
     is_multinode = runtime is None and runs_multinode(name, model_format, draft, has_workers=bool(added))
     if is_multinode:
@@ -315,7 +321,7 @@ def _read_model(
     if base is not None:
         if not model.reader.may_copy_values(model, base.value):
             return
-        own = read_container(base, replaced={*OVERWRITTEN_VARIABLES, *added})
+        own = read_container(base, replaced_variables={*OVERWRITTEN_VARIABLES, *added})
         own.has_default_image = True
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]
         is_kserve_server = images.is_kserve_server(draft.image or own.image, model.reader.images)

@@ -44,7 +44,7 @@ def merge_container(
         own.env.update(draft.env)
     else:
         _merge_variables(own, base, model)
-    own.beside = [*{each.field: each for each in (*own.beside, *draft.beside)}.values()]
+    own.commands_beside = [*{each.field: each for each in (*own.commands_beside, *draft.commands_beside)}.values()]
     own.secrets |= draft.stated_secrets()
     own.mounts |= draft.mounts
     own.folder = draft.folder or own.folder

@@ -218,7 +218,7 @@ def _rendered(text: Any, node: ManifestNode, context: TemplateContext, notes: di
         return text
     if not node.reader.may_copy(len(found.text), node):
         return text
-    for condition, left_out in found.assumed:
+    for condition, left_out in found.assumed_conditions:
         flags = [word for word in left_out.split() if word.startswith("-")]
         if not flags or not all(flag.startswith(HARMLESS_FLAGS) for flag in flags):
             notes[f"the value of `{condition[:60]}` in a template is not known; it counts as not set"] = None

@@ -100,18 +100,18 @@ class Mounts:
         """The mount points at which one of these volumes may have files."""
         self._doubled: set[str] = set()
         """The mount points that were added where one was already."""
-        self.hidden = ""
+        self.hidden_source = ""
         """What may have further mounts that the manifest does not show; empty if nothing has."""
 
     def __bool__(self) -> bool:
-        return bool(self._count or self.hidden)
+        return bool(self._count or self.hidden_source)
 
     @staticmethod
     def from_paths(paths: Iterable[str]) -> Mounts:
         """The mounts at paths, some of which are an `Unknown`: such a one may be anywhere below its known folder."""
         paths = [*filter(None, paths)]
         mounts = Mounts(filter(None, map(known_folder, paths)))
-        mounts.hidden = next((path for path in paths if not known_folder(path)), "")
+        mounts.hidden_source = next((path for path in paths if not known_folder(path)), "")
         return mounts
 
     def __or__(self, other: Mounts) -> Mounts:
@@ -130,7 +130,7 @@ class Mounts:
         union._doubled = set().union(*(part._doubled for part in parts))  # noqa: SLF001  # of the same class
         union._empty = frozenset().union(*(part._empty for part in parts)) - filled  # noqa: SLF001  # of the same class
         union._files = frozenset().union(*(part._files for part in parts))  # noqa: SLF001  # of the same class
-        union.hidden = next((part.hidden for part in parts if part.hidden), "")
+        union.hidden_source = next((part.hidden_source for part in parts if part.hidden_source), "")
         return union
 
     def add(self, path: str) -> None:
@@ -195,8 +195,10 @@ class Mounts:
         if replaced is not None:
             shown = replaced[1:] if replaced[1:2] in {"~", "$"} else self._written.get(replaced, replaced)
             return Installation(None, f"the mount at {quoted(shown)} may make another vLLM run")
-        if self.hidden:
-            return Installation(None, f"the volumes of {quoted(self.hidden)} are not shown and may have another vLLM")
+        if self.hidden_source:
+            return Installation(
+                None, f"the volumes of {quoted(self.hidden_source)} are not shown and may have another vLLM"
+            )
         if server is None or not self._count:
             return None
         folders = [found for found in (folder, *server.folders) if found]

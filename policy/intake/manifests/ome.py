@@ -262,13 +262,13 @@ def _of_runner(pod: ManifestNode) -> ManifestNode | None:
 def _read_runner(runner: ManifestNode, own: ManifestNode | None, pod: ManifestNode) -> EngineDraft:
     """Read a runner, merged over the container of its name; the container's arguments come first."""
     if own is None:
-        return read_container(runner, pod, replaced=_replaced(runner))
+        return read_container(runner, pod, replaced_variables=_replaced(runner))
     own.note_read()
     below = {**own.value, "env": _without_path(own.value.get("env"))}
     value, args = merge(below, runner.value), own.value.get("args")
     added = args if isinstance(args, list) and isinstance(runner.value.get("args"), list) else []
     container = runner.with_value({**value, "args": [*added, *runner.value["args"]]} if added else value)
-    draft = read_container(container, pod, replaced=_replaced(container))
+    draft = read_container(container, pod, replaced_variables=_replaced(container))
     draft.places = [_place(place, len(added)) for place in draft.places]
     return draft
 

@@ -38,7 +38,7 @@ def template_objects(document: ManifestNode) -> ManifestNode:
         with item.reader.collect_exceeded() as exceeded:
             value = _substituted(item.value, values, item)
         if exceeded:
-            item.reader.unread[item.pointer] = exceeded
+            item.reader.refused_objects[item.pointer] = exceeded
         found.append(item.value if exceeded else value)
     return objects.with_value(found)
 

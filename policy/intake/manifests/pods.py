@@ -58,17 +58,18 @@ SERVER_PROBLEM: Final = (
 
 def read_pod(
     pod: ManifestNode,
-    added: dict[str, str | None] | None = None,
+    added_variables: dict[str, str | None] | None = None,
     *,
     by_image: bool = True,
     mounts: Mapping[str, Sequence[str]] | None = None,
-    replaced: Collection[str] = (),
+    replaced_variables: Collection[str] = (),
 ) -> None:
-    """Read the containers of a pod's spec that start vLLM; ``added`` has variables that the controller sets in each.
+    """Read the containers of a pod's spec that start vLLM.
 
+    The controller sets ``added_variables`` in each, and other ``replaced_variables`` in place of a container's own.
     With ``by_image`` a container without a command runs its image's entry point. Beside an engine, a container that
     cannot be read is an item with its faults. ``mounts`` has the paths at which the controller mounts volumes, by the
-    names of the containers. ``replaced`` has other variables that it sets in place of a container's own.
+    names of the containers.
     """
     reader = pod.reader
     count = len(reader.containers)
@@ -77,7 +78,9 @@ def read_pod(
         with reader.separate() as faults:
             name = container.get("name").value
             paths = mounts.get(name, ()) if mounts and isinstance(name, str) else ()
-            read_pod_container(container, pod, added, by_image=by_image, mounts=paths, replaced=replaced)
+            read_pod_container(
+                container, pod, added_variables, by_image=by_image, mounts=paths, replaced_variables=replaced_variables
+            )
         if faults:
             unread.append((container, faults))
     read_passing_containers(pod)
@@ -94,16 +97,18 @@ def read_pod(
 def read_pod_container(
     container: ManifestNode,
     pod: ManifestNode,
-    added: dict[str, str | None] | None = None,
+    added_variables: dict[str, str | None] | None = None,
     *,
     by_image: bool = True,
     mounts: Sequence[str] = (),
-    replaced: Collection[str] = (),
+    replaced_variables: Collection[str] = (),
 ) -> None:
     """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
-    repeated = _repeated(container) if any(name.startswith(GROUP_PREFIX) for name in added or ()) else ()
-    draft = read_container(container, pod, mounts, added or {}, {*(added or {}), *replaced, *repeated})
-    draft.env.update(added or {})
+    repeated = _repeated(container) if any(name.startswith(GROUP_PREFIX) for name in added_variables or ()) else ()
+    draft = read_container(
+        container, pod, mounts, added_variables or {}, {*(added_variables or {}), *replaced_variables, *repeated}
+    )
+    draft.env.update(added_variables or {})
     if draft.starts_vllm(by_image=by_image):
         draft.finish()
 
@@ -161,23 +166,23 @@ def read_container(
     container: ManifestNode,
     pod: ManifestNode | None = None,
     mounts: Sequence[str] = (),
-    added: Iterable[str] = (),
-    replaced: Collection[str] = (),
+    added_variables: Iterable[str] = (),
+    replaced_variables: Collection[str] = (),
 ) -> EngineDraft:
     """Read a container; ``pod`` has its volumes, and ``mounts`` the paths at which its controller mounts others.
 
-    ``added`` has the variables that the controller sets if the container does not: their values are not known.
-    ``replaced`` has those that it sets in place of the container's own, whose values are then not known either.
+    The controller sets ``added_variables`` if the container does not: their values are not known. It sets
+    ``replaced_variables`` in place of the container's own, whose values are then not known either.
     """
     draft = EngineDraft(container)
-    draft.env.replace(dict.fromkeys(added))
+    draft.env.replace(dict.fromkeys(added_variables))
     draft.add_list(container.get("command"), "command")
     draft.has_command = bool(draft.words)
     draft.add_list(container.get("args"), "args")
     draft.image = container.get("image").text()
     read_env_from(container.get("envFrom"), draft)
-    draft.env.update({name: None for name in replaced if name in draft.env})
-    read_env(container.get("env"), draft, replaced)
+    draft.env.update({name: None for name in replaced_variables if name in draft.env})
+    read_env(container.get("env"), draft, replaced_variables)
     _collect_secrets(draft)
     volume_mounts = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
@@ -192,7 +197,7 @@ def read_container(
     draft.mounts = Mounts(paths, *_empty_mounts(container, pod))
     if pod is not None:
         draft.programs.placers = lambda: _placers(container, pod)
-    read_hooks(container, draft, added=added, replaced=replaced)
+    read_hooks(container, draft, added_variables=added_variables, replaced_variables=replaced_variables)
     folder = container.get("workingDir").value
     draft.folder = folder if isinstance(folder, str) else ""
     draft.hardware += container_signs(container)
@@ -236,15 +241,15 @@ def note_mounting_containers(pod: ManifestNode, containers: Sequence[dict[str, A
     pod.reader.empty_volumes[pod.pointer] = (pod.value, empty_volumes(pod.value, _claimed(pod), containers))
 
 
-def read_env(env: ManifestNode, draft: EngineDraft, replaced: Collection[str] = ()) -> None:
+def read_env(env: ManifestNode, draft: EngineDraft, replaced_variables: Collection[str] = ()) -> None:
     """Add a list of variables; a value that the manifest does not contain is ``None``.
 
-    So is the value of a variable in ``replaced``: the controller drops or overwrites it, also for later references.
+    So is the value of each of ``replaced_variables``: the controller drops or overwrites it, also for later references.
     """
     for item in env.items():
         read_variable(item, draft)
         name = item.get("name").value
-        if isinstance(name, str) and name in replaced:
+        if isinstance(name, str) and name in replaced_variables:
             draft.env[name] = None
 
 

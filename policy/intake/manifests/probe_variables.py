@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-def static_values(lists: Iterable[object], added: Iterable[str], replaced: Iterable[str]) -> dict[str, str | None]:
+def static_values(
+    lists: Iterable[object], added_variables: Iterable[str], replaced_variables: Iterable[str]
+) -> dict[str, str | None]:
     """The value of each variable in ``lists``, in which the last one with a name counts; None if it is not known.
 
-    It is not known if the controller sets it: a variable of ``added`` that no list has, or one of ``replaced``.
+    It is not known if the controller sets it: in ``added_variables`` and no list, or in ``replaced_variables``.
     """
-    values: dict[str, str | None] = dict.fromkeys(added)
+    values: dict[str, str | None] = dict.fromkeys(added_variables)
     for items in lists:
         values |= {item["name"]: _value(item) for item in items if _is_named(item)} if isinstance(items, list) else {}
-    return {**values, **dict.fromkeys(replaced)}
+    return {**values, **dict.fromkeys(replaced_variables)}
 
 
 def expand_static(words: Sequence[str], values: Mapping[str, str | None]) -> list[str]:

@@ -78,7 +78,7 @@ def read_autoscaler(cluster: ManifestNode) -> None:
     value: dict[str, Any] = {**options.value, "name": AUTOSCALER}
     if value.get("image") is None and first is not None:
         value["image"] = first.get("image").value
-    draft = read_container(options.with_value(value), head, added=AUTOSCALER_VARIABLES)
+    draft = read_container(options.with_value(value), head, added_variables=AUTOSCALER_VARIABLES)
     draft.env.setdefault(COMMAND_VARIABLE, AUTOSCALER_COMMAND)
     if not options.get("args").value:
         draft.add(OPERATOR_PLACE, AUTOSCALER_COMMAND)
@@ -93,7 +93,7 @@ def read_collector(cluster: ManifestNode) -> None:
     options = cluster.get("historyServerOptions", "collectorOptions")
     if options.is_object():
         fields = {name: options.value.get(name) for name in ("image", "env", "resources")}
-        draft = read_container(options.with_value({**fields, "name": COLLECTOR}), added=COLLECTOR_VARIABLES)
+        draft = read_container(options.with_value({**fields, "name": COLLECTOR}), added_variables=COLLECTOR_VARIABLES)
         if draft.starts_vllm():
             draft.finish()
 
@@ -134,7 +134,7 @@ def _is_command(text: str, cluster: ManifestNode) -> bool:
         pod = group.get("template", "spec")
         for container in pod.get("containers").items()[:1]:
             with pod.reader.separate(are_reported=False):
-                draft = read_container(container, pod, added=WAITING_VARIABLES)
+                draft = read_container(container, pod, added_variables=WAITING_VARIABLES)
             filled = expand(text, draft, group)
             if filled is not None and _shows_command(filled, cluster):
                 return True

@@ -205,7 +205,7 @@ def _read_first(container: ManifestNode, pod: ManifestNode, group: RayGroup) -> 
 
     The variable with KubeRay's command has the options of `ray start`, if they matter.
     """
-    draft = read_container(container, pod, added=(*RAY_VARIABLES, *DEFAULT_VARIABLES))
+    draft = read_container(container, pod, added_variables=(*RAY_VARIABLES, *DEFAULT_VARIABLES))
     group.set_variables(draft)
     draft.env.update(RAY_VARIABLES)
     if group.options:
@@ -252,7 +252,7 @@ def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: 
         return
     named = (container.get("image").value for pod in ray_pods(cluster) for container in pod_containers(pod))
     if any(isinstance(image, str) and "vllm" in image.lower() for image in named):
-        reader.ignored.append(document)
+        reader.ignored_nodes.append(document)
 
 
 def read_ray_containers(cluster: ManifestNode, owner: ManifestNode | None) -> None:

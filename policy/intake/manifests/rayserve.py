@@ -63,7 +63,7 @@ class RayContainers(Struct, frozen=True):
     count: int = 0
     starts: list[RayStart] = []
     """What the commands that start Ray do, in the containers where that is not only KubeRay's own command."""
-    beside: list[CommandBeside] = []
+    commands_beside: list[CommandBeside] = []
     secrets: frozenset[str] = frozenset()
 
 
@@ -87,7 +87,7 @@ def read_config(document: ManifestNode, containers: RayContainers | None = None)
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
                 continue
             shared = (application.get(name).value for name in ("runtime_env", "deployments"))
-            hooks = [[*each.words] for each in known.beside]
+            hooks = [[*each.words] for each in known.commands_beside]
             starts = [start.doubts for start in known.starts]
             if config.is_object() and config.reader.may_copy_values(config, known.env, *shared, hooks, starts):
                 with unread_fields(*_application_fields(application, args)):
@@ -173,7 +173,7 @@ def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContain
     hidden = any(draft.has_hidden_variables for draft in drafts)
     hardware = list(dict.fromkeys(sign for draft in drafts for sign in draft.hardware))[:MAX_SIGNS]
     secrets = frozenset[str]().union(*(draft.stated_secrets() for draft in drafts))
-    beside = [each for draft in drafts for each in draft.beside]
+    beside = [each for draft in drafts for each in draft.commands_beside]
     folders = {draft.folder for draft in drafts} or {""}
     folder = folders.pop() if len(folders) == 1 else ANY_FOLDER
     return RayContainers(env, image, hidden, notes, mounts, hardware, folder, len(drafts), starts, beside, secrets)
@@ -203,7 +203,11 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
     draft.env.replace(env | environment.variables)
     draft.has_hidden_variables = containers.has_hidden_variables
     if environment.image is None:
-        draft.mounts, draft.folder, draft.beside = containers.mounts, containers.folder, [*containers.beside]
+        draft.mounts, draft.folder, draft.commands_beside = (
+            containers.mounts,
+            containers.folder,
+            [*containers.commands_beside],
+        )
     draft.secrets |= containers.secrets
     for note in containers.notes:
         draft.note(note)

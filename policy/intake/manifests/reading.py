@@ -96,19 +96,19 @@ class ManifestReader:
         self.images = images
         self.is_under_review = is_under_review
         """Whether an object may be changed after it was read, without another review of what it starts."""
-        self.exceeded: list[RequestFault] = []
+        self.exceeded_limits: list[RequestFault] = []
         """The limits that the manifest as a whole, or the current one of several objects, exceeds."""
-        self.unread: dict[str, list[RequestFault]] = {}
+        self.refused_objects: dict[str, list[RequestFault]] = {}
         """The faults of objects that were refused before they were read, by their pointers."""
         self.containers: list[Container] = []
         self.read_paths: set[str] = set()
         """The paths of the containers and other values that were read as an engine's, under review."""
-        self.ignored: list[ManifestNode] = []
+        self.ignored_nodes: list[ManifestNode] = []
         """The objects of unknown kinds without a container, and Ray clusters in which nothing starts vLLM."""
         self.secrets: set[str] = set()
         """The secrets that containers of pods get from elsewhere in the manifest, engines or not."""
         self.documents = 0
-        self.copied = 0
+        self.copied_characters = 0
         self._refused = 0
         self.namespace: str | None = None
         """The namespace of the current object; None if it does not state one."""
@@ -124,7 +124,7 @@ class ManifestReader:
         """The signs of hardware in each pod, by its pointer."""
         self.runtime_doubts: dict[str, list[str]] = {}
         """The doubts about the fields of each runtime to which services refer, by its pointer."""
-        self.parsed: dict[str, Any] = {}
+        self.parsed_texts: dict[str, Any] = {}
         """The YAML values of texts that several objects share, or the error of each."""
         self.chart_values: dict[str, ManifestNode | None] = {}
         """The values of each HelmChartConfig of K3s, by its pointer, as several charts may have its name."""
@@ -164,18 +164,18 @@ class ManifestReader:
 
         What such an object copied does not count for the others, up to ``MAX_REFUSED`` characters in all.
         """
-        outer, self.exceeded = self.exceeded, []
+        outer, self.exceeded_limits = self.exceeded_limits, []
         bounds, self._bounds = self._bounds, set()
-        count, copied = len(self.containers), self.copied
+        count, copied = len(self.containers), self.copied_characters
         try:
-            yield self.exceeded
+            yield self.exceeded_limits
         finally:
-            if self.exceeded:
+            if self.exceeded_limits:
                 del self.containers[count:]
-                self._refused += min(self.copied - copied, MAX_COPIED)
+                self._refused += min(self.copied_characters - copied, MAX_COPIED)
                 if self._refused <= MAX_REFUSED:
-                    self.copied = copied
-            self.exceeded, self._bounds = outer, bounds
+                    self.copied_characters = copied
+            self.exceeded_limits, self._bounds = outer, bounds
 
     def fault(self, pointer: str, message: str) -> None:
         """Add a fault, unless it was already added.
@@ -203,7 +203,7 @@ class ManifestReader:
         """Add a fault about an exceeded limit of the manifest, or of the current object, but only the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
-            self.exceeded.append(RequestFault(node.pointer, message))
+            self.exceeded_limits.append(RequestFault(node.pointer, message))
 
     def add_config_map(self, namespace: str | None, name: str, data: dict[str, str | None]) -> None:
         """Add a ConfigMap of the manifest; its data are unknown if there is a different one with the same name."""
@@ -307,13 +307,13 @@ class ManifestReader:
 
     def may_copy(self, size: int, node: ManifestNode) -> bool:
         """Whether ``size`` more characters may be copied; the limit keeps a small manifest from expanding endlessly."""
-        self.copied += size
-        if self.copied > MAX_COPIED:
+        self.copied_characters += size
+        if self.copied_characters > MAX_COPIED:
             self.fault_once(
                 node,
                 f"variables and files that are copied or expanded exceed {MAX_COPIED} characters; send fewer at a time",
             )
-        return self.copied <= MAX_COPIED
+        return self.copied_characters <= MAX_COPIED
 
     def may_copy_values(self, node: ManifestNode, *values: object) -> bool:
         """Whether values that several engines share may be copied, since each engine reads them again."""

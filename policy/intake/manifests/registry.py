@@ -262,9 +262,9 @@ def read_manifest(
             _read(documents[0])
         else:
             _read_separately(documents)
-    faults += reader.exceeded
+    faults += reader.exceeded_limits
     if ignored is not None:
-        ignored += [node.path for node in reader.ignored]
+        ignored += [node.path for node in reader.ignored_nodes]
     if secrets is not None:
         secrets |= reader.secrets
     return reader.containers
@@ -274,7 +274,7 @@ def _read_separately(documents: list[ManifestNode]) -> None:
     """Read several objects; one that cannot be read does not affect the others."""
     unread: dict[int, list[RequestFault]] = {}
     for place, node in enumerate(documents):
-        refused = node.reader.unread.get(node.pointer, []) if node.reader.unread else []
+        refused = node.reader.refused_objects.get(node.pointer, []) if node.reader.refused_objects else []
         faults = refused or read_separately(node, _collect_referenced)
         if faults:
             unread[place] = faults
@@ -435,7 +435,7 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
     if node.parent is None:
         node.get("kind").fault(f"unknown kind {quoted(kind)}; legal: {listed(KINDS)}{nearest(kind, KINDS)}")
     else:
-        node.reader.ignored.append(node)
+        node.reader.ignored_nodes.append(node)
 
 
 def unread_container(document: dict[str, object], images: ImageTable) -> str | None:

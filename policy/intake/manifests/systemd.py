@@ -131,7 +131,7 @@ def read_unit(document: ManifestNode) -> None:
         draft = EngineDraft(unit)
         draft.env.replace(shared.env)
         draft.notes, draft.folder = dict(shared.notes), shared.folder
-        draft.beside = shared.beside
+        draft.commands_beside = shared.commands_beside
         draft.has_hidden_variables = shared.has_hidden_variables
         draft.mounts = shared.mounts
         draft.unversioned = "a systemd unit does not show vLLM's version"

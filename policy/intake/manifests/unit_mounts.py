@@ -36,7 +36,7 @@ def unit_mounts(settings: Sequence[tuple[str, str]]) -> Mounts:
         for value in listed_values(settings, name)
         if "\\" in value
     )
-    found.hidden = next((path for path in (*targets, *empty) if "%" in path), "") or next(escaped, "")
+    found.hidden_source = next((path for path in (*targets, *empty) if "%" in path), "") or next(escaped, "")
     return found
 
 
