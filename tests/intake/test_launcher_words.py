@@ -18,7 +18,7 @@ from policy.intake.command.launcher import find_server, read_command
 from policy.intake.command.launcher_grammar import Launcher, Meaning
 from policy.intake.command.launcher_refusals import refusal_of
 from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
-from policy.intake.command.program_names import MAY_NOT_EXIST
+from policy.intake.command.program_names import MISSING_PROGRAM_MESSAGE
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def essence(words: list[str]) -> object:
 def absent_of(words: list[str]) -> list[str]:
     """The doubts about the commands of shells with which a command begins, as no shell runs it."""
     own = list(takewhile({"exec", "command", "builtin"}.__contains__, words))
-    return [MAY_NOT_EXIST.format(f"`{word}`") for word in own]
+    return [MISSING_PROGRAM_MESSAGE.format(f"`{word}`") for word in own]
 
 
 def assert_doubtful(words: list[str]) -> None:

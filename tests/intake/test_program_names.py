@@ -8,7 +8,7 @@ import pytest
 from shipped_images import read_manifest
 
 from policy.intake.command.launcher import read_command, read_text
-from policy.intake.command.program_names import MAY_NOT_EXIST
+from policy.intake.command.program_names import MISSING_PROGRAM_MESSAGE
 from policy.intake.command.python_command import MISSING_FILE_MESSAGE
 from policy.messages import quoted
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from policy.intake.command_line import Container
 
 SERVE = ["serve", "a/b"]
-ABSENT = {word: MAY_NOT_EXIST.format(f"`{word}`") for word in ("exec", "command", "builtin", "eval", "source", ".")}
-ASSIGNS = MAY_NOT_EXIST.format("`V=…`")
+ABSENT = {
+    word: MISSING_PROGRAM_MESSAGE.format(f"`{word}`") for word in ("exec", "command", "builtin", "eval", "source", ".")
+}
+ASSIGNS = MISSING_PROGRAM_MESSAGE.format("`V=…`")
 
 
 def doubts_of(words: list[str], env: dict[str, str | None] | None = None) -> list[str]:
@@ -45,7 +47,7 @@ def test_a_command_of_shells_may_be_no_program(program: str, before: str) -> Non
         (["V=0", "exec", "vllm", *SERVE], [ASSIGNS, ABSENT["exec"]]),
         (["exec", "exec", "vllm", *SERVE], [ABSENT["exec"]]),
         (["builtin", "exec", "vllm", *SERVE], [ABSENT["builtin"], ABSENT["exec"]]),
-        (["/usr/bin/command", "vllm", *SERVE], [MAY_NOT_EXIST.format("`/usr/bin/command`")]),
+        (["/usr/bin/command", "vllm", *SERVE], [MISSING_PROGRAM_MESSAGE.format("`/usr/bin/command`")]),
         (["eval", "vllm serve a/b"], [ABSENT["eval"]]),
         (["source", "/x.sh", "vllm", *SERVE], [ABSENT["source"]]),
         ([".", "/x.sh", "vllm", *SERVE], [ABSENT["."]]),
@@ -76,7 +78,7 @@ def test_shells_know_their_commands_and_assignments_and_other_programs_do_not(
 )
 def test_an_expansion_in_the_folder_of_a_program_is_a_folder_of_this_name(program: str) -> None:
     env: dict[str, str | None] = {"SET": "/opt"}
-    assert doubts_of([program, *SERVE], env) == [MAY_NOT_EXIST.format(quoted(program.replace("$$", "$")))]
+    assert doubts_of([program, *SERVE], env) == [MISSING_PROGRAM_MESSAGE.format(quoted(program.replace("$$", "$")))]
     for before in (["tini", "--"], ["env", "A=b"], ["timeout", "5"]):
         assert [each.count("no shell reads") for each in doubts_of([*before, program, *SERVE], env)] == [1]
     for others in ("python3", "bash"):
@@ -95,9 +97,9 @@ def test_what_kubernetes_replaces_in_the_folder_of_a_program_is_no_doubt(program
     [
         ("V=0 exec vllm serve a/b", []),
         ("~/bin/vllm serve a/b", None),
-        ("'~/bin/vllm' serve a/b", [MAY_NOT_EXIST.format("`~/bin/vllm`")]),
-        ("'$HOME/bin/vllm' serve a/b", [MAY_NOT_EXIST.format("`$HOME/bin/vllm`")]),
-        ("P='~/bin'; $P/vllm serve a/b", [MAY_NOT_EXIST.format("`~/bin/vllm`")]),
+        ("'~/bin/vllm' serve a/b", [MISSING_PROGRAM_MESSAGE.format("`~/bin/vllm`")]),
+        ("'$HOME/bin/vllm' serve a/b", [MISSING_PROGRAM_MESSAGE.format("`$HOME/bin/vllm`")]),
+        ("P='~/bin'; $P/vllm serve a/b", [MISSING_PROGRAM_MESSAGE.format("`~/bin/vllm`")]),
         ("$HOME/bin/vllm serve a/b", []),
     ],
 )
@@ -186,7 +188,10 @@ def test_no_manifest_of_words_has_a_shell(first: str, before: list[str]) -> None
     for document in documents:
         found = engine(document)
         read = read_command(found.words, found.places, found.env, [], "")
-        assert (read.words, [*found.doubts, *read.doubts]) == (["a/b"], [MAY_NOT_EXIST.format(f"`{first}`")]), document
+        assert (read.words, [*found.doubts, *read.doubts]) == (
+            ["a/b"],
+            [MISSING_PROGRAM_MESSAGE.format(f"`{first}`")],
+        ), document
 
 
 def test_compose_replaces_variables_before() -> None:
@@ -195,5 +200,5 @@ def test_compose_replaces_variables_before() -> None:
     assert read_command(found.words, found.places, found.env, [], "").doubts == []
     found = engine(service(entrypoint=["$$HOME/bin/vllm", *SERVE]))
     assert read_command(found.words, found.places, found.env, [], "").doubts == [
-        MAY_NOT_EXIST.format("`$HOME/bin/vllm`")
+        MISSING_PROGRAM_MESSAGE.format("`$HOME/bin/vllm`")
     ]

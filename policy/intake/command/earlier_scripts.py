@@ -106,7 +106,7 @@ class _Reader:
         self.field = field
         self.runs = "runs"
         self.starts_shell = starts_shell
-        self.context = note_variables(env, ScriptContext(ExpansionBudget())).inner()
+        self.context = note_variables(env, ScriptContext(ExpansionBudget())).inner_context()
         self.files = ReplacedFiles()
         self.installations: list[Installation] = []
         self.doubts: dict[str, str] = {}
@@ -153,7 +153,7 @@ class _Reader:
         """How everything read so far affects a server that starts in a folder, which may be relative to ``start``."""
         files = self.files
         files.enter(folder)
-        changed = files.replaced if server is None else files.before(server)
+        changed = files.replaced if server is None else files.installation_before(server)
         models = {} if server is None else dict.fromkeys(files.other_models(server))
         if server is not None and start:
             models |= dict.fromkeys(files.other_models(server, start))
@@ -172,7 +172,9 @@ class _Reader:
             if self.files.configures:
                 installations.doubt()
             installations.read(command)
-            installation = installations.of_environment(self.environment) if installations.number > number else None
+            installation = (
+                installations.environment_installation(self.environment) if installations.number > number else None
+            )
             if installation is not None:
                 self.installations.append(installation)
             for kind, doubt in self._doubts(command):

@@ -38,7 +38,7 @@ class EnteredFolders(Struct):
         self._folders.append(_entered(command, env))
         self._changes.append(at)
 
-    def before(self, commands: list[Command], server: Command) -> list[str]:
+    def folders_before(self, commands: list[Command], server: Command) -> list[str]:
         """The folders before a server; an `UncertainFolder` is one that the script may fail to enter."""
         last = zip(self._folders[-MAX_MARKED:], self._changes[-MAX_MARKED:], strict=True)
         return self._folders[:-MAX_MARKED] + [

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EXPORT_OPTION: Final = "--export"
 """The option of Slurm's programs."""
-ALL: Final = "all"
+ALL_ITEM: Final = "all"
 """The item that passes on the submitter's variables; Slurm documents that they replace those of the list."""
 QUOTES: Final = frozenset("'\"")
 
@@ -32,7 +32,7 @@ def assigned_variables(exported: str) -> dict[str, str | None]:
 
 def passes_all(exported: str) -> bool:
     """Whether a list also passes on all variables of the submitter."""
-    return any(item.strip().lower() == ALL for item in exported.split(","))
+    return any(item.strip().lower() == ALL_ITEM for item in exported.split(","))
 
 
 def exported_variables(arguments: Sequence[str], env: Collection[str]) -> dict[str, str | None]:

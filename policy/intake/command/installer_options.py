@@ -152,7 +152,7 @@ def install_words(grammar: Launcher, words: Sequence[str], at: int) -> InstallWo
     return found
 
 
-def keeps(option: str) -> bool:
+def is_harmless_option(option: str) -> bool:
     """Whether an option of `pip install` is known not to change where or whether it installs."""
     found = _PIP_INSTALL.options.get(option)
     return found is not None and found.meaning is Meaning.KEEPS
@@ -197,7 +197,7 @@ def _changes(variables: Mapping[str, str | None]) -> tuple[bool, bool]:
             continue
         if name.startswith(PIP_PREFIX):
             option = "--" + name.removeprefix(PIP_PREFIX).lower().replace("_", "-")
-            changes_pip = changes_pip or not keeps(option)
+            changes_pip = changes_pip or not is_harmless_option(option)
         elif name.startswith(UV_PREFIX):
             changes_uv = changes_uv or name not in UV_VARIABLES
     return changes_pip, changes_uv

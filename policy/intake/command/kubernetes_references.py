@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAME: Final = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
 """Matches the usual names of variables, but not a shell's command substitution such as ``$(cat file)``."""
 
-SET_BY_KUBERNETES: Final = re.compile(
+SERVICE_VARIABLE: Final = re.compile(
     r"KUBERNETES_\w+|[A-Za-z]\w*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)"
 )
 """Matches the variables that Kubernetes sets for each Service in the namespace."""
@@ -57,7 +57,7 @@ def _may_be_set(name: str, *, has_hidden_variables: bool) -> bool:
     """Whether Kubernetes or a hidden source may set a variable that the manifest does not set."""
     if has_hidden_variables:
         return NAME.fullmatch(name) is not None
-    return SET_BY_KUBERNETES.fullmatch(name) is not None
+    return SERVICE_VARIABLE.fullmatch(name) is not None
 
 
 def expand_words(

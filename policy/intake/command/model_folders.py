@@ -219,7 +219,9 @@ def made_folders(program: str, arguments: Sequence[str]) -> Iterator[str]:
             yield value
 
 
-def filled_by(program: str, arguments: Sequence[str], made: Sequence[str], filled: Iterable[str]) -> Iterable[str]:
+def filled_model_folders(
+    program: str, arguments: Sequence[str], made: Sequence[str], filled: Iterable[str]
+) -> Iterable[str]:
     """The folders that a command may fill with what its words do not name.
 
     ``made`` are the folders that it may make, and ``filled`` those that it fills with any files.

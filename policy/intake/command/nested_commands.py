@@ -106,7 +106,7 @@ def server_of_shell(
     later = next_start(words, at + 1)
     if later is None or context.depth == MAX_DEPTH:
         return script_file(words, places, at)
-    found = find(words[later:], places[later:], env, own, context.inner())
+    found = find(words[later:], places[later:], env, own, context.inner_context())
     if isinstance(found, ServerCommand):
         doubt_variables(found, unread_script(words[at]))
     return _with_startup_doubt(found, doubt, places[start], env, context.budget)
@@ -215,7 +215,7 @@ def server_of_xargs(
         started, places = [*started, Unknown(XARGS_INPUT)], [*places, places[0]]
     is_named = program.rpartition("/")[2] in PROGRAMS
     if context.depth < MAX_DEPTH:
-        found = find(started, places, env, own, context.inner())
+        found = find(started, places, env, own, context.inner_context())
         if found is None and not is_named:
             return None
         is_named = is_named or isinstance(found, ServerCommand) or (found is not None and found.names_vllm)

@@ -77,7 +77,7 @@ class ParameterExpansion:
         self.parameters = parameters
         self.has_hidden_variables = has_hidden_variables
 
-    def within(self, text: str) -> ParameterExpansion:
+    def for_text(self, text: str) -> ParameterExpansion:
         """The expansion of a text within the script."""
         hidden = self.has_hidden_variables
         return ParameterExpansion(text, self.builder, self.parameters, has_hidden_variables=hidden)

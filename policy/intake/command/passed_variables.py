@@ -48,7 +48,7 @@ class PassedVariables(Struct, frozen=True):
     removed: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
 
-    def named(self, name: str) -> dict[str, str | None]:
+    def lookup(self, name: str) -> dict[str, str | None]:
         """The variable with a name; empty if there certainly is none."""
         return {} if name in self.removed else {name: self.env.get(name)}
 
@@ -76,7 +76,7 @@ def passed_variables(
         if not env.keys() >= set(names):
             budget.copy(len(env))
             env = {**dict.fromkeys(names), **env}
-        found = server_of(before, places, {}, env, context.inner() if is_script else context)
+        found = server_of(before, places, {}, env, context.inner_context() if is_script else context)
     except ShellSyntaxError:
         return _unknown(words[0], env)
     if isinstance(found, ServerCommand):

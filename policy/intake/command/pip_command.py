@@ -24,7 +24,7 @@ from policy.intake.command.installer_options import (
     UV_PIP,
     InstallVariables,
     install_words,
-    keeps,
+    is_harmless_option,
 )
 from policy.intake.command.installer_options import PYTHON as PYTHON_OPTIONS
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
@@ -133,7 +133,7 @@ def changes_configuration(words: Sequence[str]) -> bool:
     after = words[words.index("set") + 1 :] if "set" in words else []
     match [word for word in after if not word.startswith("-")]:
         case [name, _]:
-            return is_uncertain(name) or not keeps(f"--{name.rpartition('.')[2]}")
+            return is_uncertain(name) or not is_harmless_option(f"--{name.rpartition('.')[2]}")
     return True
 
 

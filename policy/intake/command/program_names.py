@@ -24,7 +24,9 @@ EXPANSION_CHARACTERS: Final = frozenset("$`*?[{")
 """The characters in a folder that a shell would expand."""
 MAX_DOUBTS: Final = 8
 """How many doubts about the programs of one command are kept."""
-MAY_NOT_EXIST: Final = "no shell reads {}, so that it is the name of a program as written, which may not exist"
+MISSING_PROGRAM_MESSAGE: Final = (
+    "no shell reads {}, so that it is the name of a program as written, which may not exist"
+)
 
 
 def is_expansion(word: str) -> bool:
@@ -45,8 +47,8 @@ def program_doubts(programs: Sequence[str], *, is_script: bool) -> list[str]:
         _, slash, name = word.rpartition("/")
         is_shells_own = name in SHELL_COMMANDS and (bool(slash) or not is_shell)
         if is_shells_own or is_expansion(word):
-            found[MAY_NOT_EXIST.format(quoted(word))] = None
+            found[MISSING_PROGRAM_MESSAGE.format(quoted(word))] = None
         elif "=" in word and (assignment := ASSIGNMENT.match(word)) is not None:
-            found[MAY_NOT_EXIST.format(quoted(f"{assignment.group()}…"))] = None
+            found[MISSING_PROGRAM_MESSAGE.format(quoted(f"{assignment.group()}…"))] = None
         is_shell = is_shell and not slash and name in SHELL_KEEPING_COMMANDS
     return list(islice(found, MAX_DOUBTS))

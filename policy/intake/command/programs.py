@@ -109,7 +109,7 @@ STARTS_PROGRAMS: Final = re.compile(
     r"\bexec[lv]|\bexec\b|\bsystem\b|spawn|popen|subprocess|child_process|\bfork\b|\bqx\b", re.IGNORECASE
 )
 """Matches code that starts other programs, whichever interpreter runs it."""
-OPENS: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
+POSSIBLE_START: Final = re.compile(r"\bopen|getline|[`|]", re.IGNORECASE)
 """Matches code that may start other programs in some of these interpreters, and has other uses."""
 
 KSERVE_CHECK: Final = "huggingfaceserver/health_check.py"
@@ -151,7 +151,7 @@ QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 """Matches quotes and escapes of a script, which may be within a name: `v""llm`."""
 VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
 SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
-SERVES: Final = re.compile(rf"{SERVE.pattern}|\.entrypoints\.")
+SERVER_SUFFIX: Final = re.compile(rf"{SERVE.pattern}|\.entrypoints\.")
 """Matches what follows vLLM's name in a command of its server, also where something else has the name."""
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
 EXTRAS: Final = r"(?:\s{0,9}\[[\w\s,.-]{0,100}\])?"
@@ -187,7 +187,7 @@ def interpreted_code(program: str, arguments: Sequence[str]) -> str | None:
         return None
     code = " ".join(arguments)
     is_named = "vllm" in QUOTES.sub("", code).lower()
-    return code if STARTS_PROGRAMS.search(code) or (is_named and OPENS.search(code)) else None
+    return code if STARTS_PROGRAMS.search(code) or (is_named and POSSIBLE_START.search(code)) else None
 
 
 def is_interpreter(program: str) -> bool:
@@ -252,13 +252,13 @@ def states_server(texts: Iterable[str], others: Iterable[str] = ()) -> bool:
     They may be apart, as in the script `$(echo $P) serve MODEL` and the value `vllm` of its variable.
     """
     plain = QUOTES.sub("", "\n".join(texts))
-    return "vllm" in plain.lower() and any(SERVES.search(text) is not None for text in (plain, *others))
+    return "vllm" in plain.lower() and any(SERVER_SUFFIX.search(text) is not None for text in (plain, *others))
 
 
 def server_names(texts: Iterable[str]) -> tuple[bool, bool]:
     """Whether texts have vLLM's name, and what follows it in a command of its server, as for ``states_server``."""
     plain = QUOTES.sub("", "\n".join(texts))
-    return "vllm" in plain.lower(), SERVES.search(plain) is not None
+    return "vllm" in plain.lower(), SERVER_SUFFIX.search(plain) is not None
 
 
 def starts_server(text: str) -> bool:

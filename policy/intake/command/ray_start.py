@@ -49,7 +49,7 @@ class RayStart(Struct, frozen=True):
         """The vLLM that may run instead of the image's if Ray starts a server."""
         for files, folder in self.files if self.installation is None else ():
             files.enter(folder)
-            if (changed := files.before(server)) is not None:
+            if (changed := files.installation_before(server)) is not None:
                 return changed
         return self.installation
 

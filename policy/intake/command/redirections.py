@@ -126,7 +126,7 @@ class Redirections:
 
         It is an Unknown if a value is not known, or if an expansion is not closed, which a shell refuses.
         """
-        builder, command, expansion = self.builder, self.builder.command, self.expansion.within(text)
+        builder, command, expansion = self.builder, self.builder.command, self.expansion.for_text(text)
         words, command.words = command.words, [""]
         at, opened = 0, builder.open_quotes()
         try:

@@ -23,7 +23,14 @@ from policy.intake.command.filled_folders import (
     filled_folders,
 )
 from policy.intake.command.links import LINKERS, Links
-from policy.intake.command.model_folders import IMAGE_FOLDER, REMOVERS, ChangedModels, filled_by, made_folders, paths_in
+from policy.intake.command.model_folders import (
+    IMAGE_FOLDER,
+    REMOVERS,
+    ChangedModels,
+    filled_model_folders,
+    made_folders,
+    paths_in,
+)
 from policy.intake.command.paths import MAX_PATH, path_in
 from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.possible_paths import in_working_folder, possible_path
@@ -195,7 +202,7 @@ class ReplacedFiles(Struct):
             self._models.make(program, path)
         for path in self._places(*outputs):
             self._models.write(program, path)
-        filled = [*filled_by(program, arguments, made, filled)]
+        filled = [*filled_model_folders(program, arguments, made, filled)]
         for path in self._places(*filled):
             self._models.fill(program, path)
         self._note_possible(program, made, filled, outputs)
@@ -236,7 +243,7 @@ class ReplacedFiles(Struct):
         self._end = f"{self.folder[-MAX_MATCH:]}/" if self.folder else ""
         self._paths = {}
 
-    def before(self, server: ServerCommand) -> Installation | None:
+    def installation_before(self, server: ServerCommand) -> Installation | None:
         """The vLLM that may run after the commands so far instead of a server's; None if they leave it as it is."""
         folder = self.folder
         for each in server.folders:

@@ -45,7 +45,7 @@ class ScriptContext(Struct, frozen=True, gc=False):
     """The commands of the scripts: those that start no server as they are read may hide one (`hidden_starts`)."""
     folder: str = ""
 
-    def inner(self) -> ScriptContext:
+    def inner_context(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""
         return replace(self, depth=self.depth + 1)
 

@@ -94,7 +94,7 @@ class ScriptInstallations(Struct):
         target = None if effect.environment is None else self._resolve(effect.environment, command)
         self._target = target if is_known else None
 
-    def before(self, server: ServerCommand, command: Command) -> Installation | None:
+    def installation_before(self, server: ServerCommand, command: Command) -> Installation | None:
         """The vLLM that runs instead of the image's in a server that a command starts, if any."""
         if self.installation is None:
             return None
@@ -104,7 +104,7 @@ class ScriptInstallations(Struct):
         is_run = (self._condition is None or self._condition is command.condition) and not self._is_doubtful
         return self.installation if is_there and is_run else as_uncertain(self.installation)
 
-    def of_environment(self, active: object) -> Installation | None:
+    def environment_installation(self, active: object) -> Installation | None:
         """The installation in the environment that a later shell activates, after all commands have run."""
         if self.installation is None:
             return None

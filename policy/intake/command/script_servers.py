@@ -151,10 +151,15 @@ class _CommandsBefore(Struct):
         ):
             found = replace(found, environment=active)
         if found.installation is None:
-            found = replace(found, installation=_changed(installations.before(found, command), files.before(found)))
+            found = replace(
+                found,
+                installation=_changed(
+                    installations.installation_before(found, command), files.installation_before(found)
+                ),
+            )
         found = replace(
             found,
-            folders=_followed([*self.folders.before(commands, command), *found.folders], found.folders, files),
+            folders=_followed([*self.folders.folders_before(commands, command), *found.folders], found.folders, files),
             doubts=[*found.doubts, *files.other_models(found)],
             folder_doubts=[*found.folder_doubts, *self._in_start_folder(files, found)],
         )
@@ -194,7 +199,7 @@ class _CommandsBefore(Struct):
         if server.installation is None:
             is_later = self.installations.number > run.number
             installation = as_uncertain(installation or POSSIBLE_INSTALLATION) if is_later else installation
-            installation = _changed(installation, beside.before(server))
+            installation = _changed(installation, beside.installation_before(server))
         run.found = replace(
             found,
             installation=installation,
@@ -223,7 +228,7 @@ def server_in_script(
     unread: UnreadableCommand | None = None
     copied = renamed = ""
     before = _CommandsBefore(ScriptInstallations(InstallVariables(env)), env, context.budget, context.folder)
-    inner = context.inner()
+    inner = context.inner_context()
     for at, command in enumerate(commands):
         if piped is not None and not command.is_piped:
             if commands[at - 1].is_piped:

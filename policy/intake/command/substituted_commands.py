@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.brackets import backtick_end, bracket_end
-from policy.intake.command.substitutions import ESCAPED
+from policy.intake.command.substitutions import ESCAPED_CHARACTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def scripts(written: str) -> Iterator[str]:
     """
     if written.startswith("`"):
         if written.strip("`"):
-            yield ESCAPED.sub(r"\1", written[1:-1])
+            yield ESCAPED_CHARACTER.sub(r"\1", written[1:-1])
         return
     if written.startswith("$(") and (not written.startswith("$((") or TWO_WORDS.search(written) is not None):
         yield written[2:-1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policy.intake.command.script_variables import ScriptVariables
 
 CONTAINER_PROGRAM: Final = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(CONTAINER_PROGRAMS | PROGRAMS))})(?![\w.-])")
-ESCAPED: Final = re.compile(r"\\([\\`$])")
+ESCAPED_CHARACTER: Final = re.compile(r"\\([\\`$])")
 """Matches a character that a backslash quotes in backticks."""
 TOO_MANY_MESSAGE: Final = "all of them have more text or variables than the limit"
 SUBSTITUTION_DOUBT: Final = "a substitution that may start a container is not read: {}"
@@ -52,7 +52,7 @@ class Substitutions(Struct):
             return SUBSTITUTION_DOUBT.format(TOO_MANY_MESSAGE)
         self.budget.fill(len(written))
         self.budget.copy(copied)
-        script = ESCAPED.sub(r"\1", written[1:-1]) if written.startswith("`") else written[2:-1]
+        script = ESCAPED_CHARACTER.sub(r"\1", written[1:-1]) if written.startswith("`") else written[2:-1]
         every = {**variables.outer, **variables.values, **own}
         self.found.append(Substitution(script, every, variables.share_environment()))
         return ""

@@ -176,7 +176,7 @@ def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVaria
                 draft.env[variable] = None if type(value) is Unknown else setting
                 before_unknown.append(variable)
             else:
-                draft.env.update(variables.named(variable))
+                draft.env.update(variables.lookup(variable))
                 before_unknown.append(variable)
                 is_passed = True
         elif name == ENV_FILE or (name == ENV_HOST and (value is None or text not in FALSE_VALUES)):

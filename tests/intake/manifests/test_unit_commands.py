@@ -10,7 +10,7 @@ import pytest
 from shipped_images import read_manifest
 
 from policy.intake.command.launcher import read_command
-from policy.intake.command.program_names import MAY_NOT_EXIST
+from policy.intake.command.program_names import MISSING_PROGRAM_MESSAGE
 from policy.intake.manifests.unit_commands import SEVERAL_COMMANDS
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_a_semicolon_may_be_an_argument(semicolon: str) -> None:
 def test_a_name_of_which_only_a_shell_knows_the_program_is_in_doubt(start: str, program: str | None) -> None:
     (found,) = engines({"unit": f"[Service]\nExecStart={start} {SERVE}\n"})
     read = read_command(found.words, found.places, found.env, [], "")
-    assert (read.words, read.doubts) == (["a/b"], [MAY_NOT_EXIST.format(f"`{program or 'eval'}`")])
+    assert (read.words, read.doubts) == (["a/b"], [MISSING_PROGRAM_MESSAGE.format(f"`{program or 'eval'}`")])
 
 
 @pytest.mark.parametrize(
