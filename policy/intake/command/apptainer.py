@@ -63,7 +63,7 @@ PRINT_OPTIONS: Final = frozenset({"--help", "-h", "--version"})
 """The options with which a program only prints something."""
 CLEAN_OPTIONS: Final = frozenset({"--cleanenv", "-e", "--containall", "-C"})
 PREFIXES: Final = ("SINGULARITYENV_", "APPTAINERENV_")
-"""The prefixes of the host's variables that set those of the container; the last one takes precedence."""
+"""The prefixes of the host's variables that set the container's; the last one takes precedence."""
 CLEAN_VARIABLES: Final = ("APPTAINER_CLEANENV", "SINGULARITY_CLEANENV")
 """The variables that stand for `--cleanenv`."""
 BIND_VARIABLES: Final = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")

@@ -136,7 +136,7 @@ def _warning(release: str, what: str, row: Mapping[str, Any]) -> str:
 
 
 def _has(value: Any, path: str) -> bool:
-    """Whether an object has a field, which a path of names leads to."""
+    """Whether an object has the field at a path of names."""
     for name in path.split("."):
         if type(value) is not dict or name not in value:
             return False

@@ -135,8 +135,8 @@ def server_of_eval(
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that `eval` starts: its arguments are a script, in which unexported variables are unknown.
 
-    A part of the script that is not known may be any words, also other commands; it counts only if the rest certainly
-    names the server.
+    An unknown part of the script may be any words, also other commands. Such a script counts only if the rest
+    certainly names the server.
     """
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None

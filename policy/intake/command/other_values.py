@@ -31,9 +31,9 @@ MODE: Final = "mode"
 def read_in_other_release(flag: Flag, text: str, place: str, result: ParseResult) -> Any:
     """Add a launch error for a value that the release refuses and another takes, and return it; otherwise `INVALID`.
 
-    The value of an option that facts depend on is known only if it means the same in both releases: that of a boolean
-    flag, and a level of compilation, whose successor is the mode of the same number. No release has a value for the
-    negation of a flag.
+    The value of an option that facts depend on is known only if it means the same in both releases. That is so for a
+    boolean flag, and for a level of compilation, whose successor is the mode with the same number. No release has a
+    value for the negation of a flag.
     """
     if result.assumed is None or flag.constant is False:
         return INVALID

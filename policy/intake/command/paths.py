@@ -36,7 +36,7 @@ ANY_FOLDER: Final = "\0"
 
 
 def is_device(path: str) -> bool:
-    """Whether a path is that of a device, or of a state of the system or of a process, and no file of a folder."""
+    """Whether a path leads to a device, or to a state of the system or of a process, and to no file of a folder."""
     return path.startswith(("/dev/", "/proc/")) and DEVICES.match(path) is not None
 
 

@@ -35,7 +35,7 @@ HERE_DOCUMENT_TEXT: Final = re.compile(r"[^\\$`]+")
 
 
 class Redirections:
-    """Reads the redirections of a script, and has those of the current command.
+    """Reads the redirections of a script, and holds those of the current command.
 
     ``read_file_name`` reads a word from a position on, and returns it with the position of its end.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOCAL_VERSION: Final = r"\+[a-z0-9]{1,16}(?:[-_.][a-z0-9]{1,16}){0,3}"
-"""Matches a local part, such as that of a build for other hardware: `+cu129`."""
+"""Matches a local version, such as one of a build for other hardware: `+cu129`."""
 PINNED_REQUIREMENT: Final = re.compile(rf"vllm{EXTRAS}\s{{0,9}}(?:===?|@)\s{{0,9}}({VERSION}(?:{LOCAL_VERSION})?)")
 """Matches a requirement that pins vLLM to one version."""
 REQUIREMENT: Final = re.compile(rf"[a-z0-9][\w.-]{{0,100}}{EXTRAS}(?:\s{{0,9}}[@=<>!~;].{{0,1000}})?", re.DOTALL)

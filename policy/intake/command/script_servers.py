@@ -277,7 +277,7 @@ def server_in_script(
 def _unreached(
     never: list[tuple[ServerCommand, str]], unread: UnreadableCommand | None, place: str
 ) -> UnreadableCommand | None:
-    """The result of a script of which no server runs: why the first one does not, unless a command may start one."""
+    """The result of a script whose servers never run: why the first one does not, unless a command may start one."""
     if not never or (unread is not None and unread.names_vllm):
         return unread
     return UnreadableCommand(never[0][1], place, names_vllm=True, remedy=NO_START_REMEDY)
@@ -310,7 +310,7 @@ def _forks(words: Sequence[str]) -> bool:
 
 
 def _counted(runs: list[_Run], job: RayJob | None) -> list[_Run]:
-    """The servers of a script that count: those of Ray if it starts a ``job``, and no help if there are others."""
+    """The servers of a script that count: Ray's if it starts a ``job``, and no help if there are others."""
     if job is not None:
         runs = [run for run in runs if run.found.words is job.words] or runs
     return [run for run in runs if not only_shows_help(run.found)] or runs[:1]

@@ -1,4 +1,4 @@
-"""Substitutions that may start a container, `ID=$(docker run …)`, which a reader of containers reads as scripts.
+"""Substitutions that may start a container: `ID=$(docker run …)`. A reader of containers reads them as scripts.
 
 Not here: where a substitution ends (`brackets`), and which commands start a container (`container_programs`).
 """
@@ -25,7 +25,7 @@ SUBSTITUTION_DOUBT: Final = "a substitution that may start a container is not re
 
 
 class Substitution(Struct, frozen=True, gc=False):
-    """The script of a substitution, with the variables of its shell, and those of them that its commands get."""
+    """The script of a substitution, the ``variables`` of its shell, and in ``env`` those that its commands get."""
 
     script: str
     variables: dict[str, str | None]

@@ -44,7 +44,7 @@ def skip_unknown(
     if is_reported and shown_key == key:  # a remedy names the flag, so one that may hold a secret has none
         value: str | bool = text if equals else " ".join(words[at + 1 : end]) if end > at + 1 else True
         shown = value
-        if value and type(value) is str:  # that of a flag no release has may be a secret, whatever the flag's name
+        if value and type(value) is str:  # a flag that no release has may have a secret, whatever its name
             shown = HIDDEN if flag is None or is_secret(key) else masked(value)
         option = name[2:].replace("-", "_")
         result.unknown_flags.append(UnknownFlag(option, places[at], shown, result.launch_errors[-1], shown_key))
