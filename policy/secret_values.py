@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain, takewhile
 from operator import itemgetter
@@ -25,7 +26,7 @@ from policy.masking import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 MAX_BEGINNING: Final = 12
 """How many characters of a variable's value are searched for: a message may contain only its beginning."""
@@ -43,6 +44,23 @@ ESCAPE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{1,2}|[uU][0-9A-Fa-f]{1,8}|[0-7]{1
 """Matches an escape of `$'…'`, `echo -e` or JSON."""
 EXPANDED: Final = re.compile(r"(?:\$(?:\w++|[$?!#@*-]|\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`)")
 """Matches what a shell or Kubernetes replaces in a text: `$A`, `${A}`, `$(a)`."""
+
+
+NUMBER: Final = re.compile(r"(?<![\w.])\.?[0-9](?:[eE][+-]|[\w.])*+")
+"""Matches what may be a number without its sign."""
+MAX_NUMBER: Final = 64
+READINGS: Final = (float, partial(int, base=0), partial(int, base=8))
+"""How YAML and JSON read a number: `010` is 10 or 8."""
+
+
+def _numbers_in(text: str) -> Iterator[float]:
+    """The numbers that a text may be, without their signs."""
+    if len(text) > MAX_NUMBER:
+        return
+    plain = text.replace("_", "").lstrip("+-")
+    for read in READINGS if plain.lstrip(".")[:1].isdigit() else ():
+        with suppress(ValueError):
+            yield float(read(plain))
 
 
 def _reduced(text: str) -> str:
@@ -131,6 +149,7 @@ class SecretValues:
     def __init__(self, values: Iterable[str] = (), others: SecretValues | None = None) -> None:
         values = list(values)
         self._others = others or None
+        self._numbers = {number for value in values for number in _numbers_in(value)}
         self._parts = Beginnings(dict(_beginnings(values)))
         self._short = Beginnings(
             {
@@ -142,7 +161,7 @@ class SecretValues:
         )
 
     def __bool__(self) -> bool:
-        return bool(self._parts.all or self._short.all or self._others)
+        return bool(self._parts.all or self._short.all or self._numbers or self._others)
 
     def __str__(self) -> str:
         """What distinguishes them in the key of a cached result, without showing them."""
@@ -151,12 +170,16 @@ class SecretValues:
     @cached_property
     def _digest(self) -> str:
         return sha256(
-            "\0".join([*self._parts.all, *self._short.all, str(self._others)]).encode("utf-8", "surrogatepass")
+            "\0".join([*self._parts.all, *self._short.all, *map(str, sorted(self._numbers)), str(self._others)]).encode(
+                "utf-8", "surrogatepass"
+            )
         ).hexdigest()
 
     def hidden(self, text: str) -> str:
         """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
         text = masked_message(text) if self._others is None else self._others.hidden(text)
+        if self._numbers:
+            text = _without_numbers(text, self._numbers)
         if self._short.all:
             text = _without(text, text, range(len(text) + 1), text, self._short)
         if self._parts.all:
@@ -197,6 +220,22 @@ def _without(text: str, plain: str, at: Sequence[int], searched: str, beginnings
         if last < 0:
             return "".join(kept)
         found = bisect_left(positions, bisect_left(at, last))
+    return "".join([*kept, text[last:]])
+
+
+def _without_numbers(text: str, numbers: Collection[float]) -> str:
+    """A message without these numbers, however they are written; each up to the closing backtick."""
+    kept: list[str] = []
+    last = 0
+    for found in NUMBER.finditer(text):
+        if (
+            found.start() >= last
+            and len(found.group()) >= MIN_VALUE
+            and any(map(numbers.__contains__, _numbers_in(found.group())))
+        ):
+            kept += (text[last : found.start()], HIDDEN)
+            end = text.find("`", found.end())
+            last = len(text) if end < 0 else end
     return "".join([*kept, text[last:]])
 
 

@@ -60,6 +60,7 @@ REFERENCE: Final = re.compile(r"""["']?\$[A-Z_][A-Z0-9_]*+["']?""")
 CERTAIN: Final = re.compile(r"\$(?:\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`")
 """Matches what is replaced in a text for certain: `${A}`, `$(a)`."""
 TEXT: Final = frozenset({str})
+NUMBERS: Final = frozenset({int, float})
 NAME_FIELDS: Final = ("name", "key")
 """The fields that name a variable whose value is beside them."""
 MAX_PAIR: Final = 6
@@ -204,15 +205,17 @@ def all_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def secrets_of_names(document: Any) -> Iterator[str]:
-    """Every text in a document of a user's own fields that is under the name of a secret, or beside it as its value."""
+    """Every text and number in a document of a user's own fields that the name of a secret is above, or beside."""
     found: list[tuple[Any, bool]] = [(document, False)]
     while found:
         value, is_hidden = found.pop()
         if type(value) is str:
             yield from _stated(value) if is_hidden else secrets_of_text(value)
+        elif is_hidden and type(value) in NUMBERS:
+            yield from _stated(repr(value))
         elif type(value) is list:
             if not is_hidden:
-                yield from secrets_of_words([item if type(item) is str else "" for item in value])
+                yield from secrets_of_words(words_of(value))
             if is_hidden or not TEXT.issuperset(map(type, value)):
                 found += [(item, is_hidden) for item in value if is_hidden or type(item) is not str]
         elif type(value) is tuple:
@@ -223,6 +226,11 @@ def secrets_of_names(document: Any) -> Iterator[str]:
                 (item, is_hidden or is_secret(key) or (bool(names) and key not in names and key not in NAME_FIELDS))
                 for key, item in value.items()
             ]
+
+
+def words_of(items: Iterable[Any]) -> list[str]:
+    """The items of a list as words of a command; what is neither a text nor a number is empty."""
+    return [item if type(item) is str else repr(item) if type(item) in NUMBERS else "" for item in items]
 
 
 def _names_others(field: str, value: Any, size: int) -> bool:

@@ -20,10 +20,12 @@ from policy.decision.decision import encode
 from policy.errors import RequestInvalid
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.flags import Flags, flags
+from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.manifests.document_secrets import secrets_of
 from policy.intake.model.tables import releases
 from policy.intake.result import require_known_values
 from policy.masking import LONG_TOKENS, SHORT_TOKENS, masked, masked_message
+from policy.parser.yamltree import read_documents
 from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import containers_of, request_of, requests_of
@@ -1208,6 +1210,48 @@ def test_a_secret_of_a_container_from_elsewhere_in_the_manifest_is_not_shown(
 def test_a_secret_is_hidden_in_the_forms_that_are_documented(repeated: str, *, is_hidden: bool) -> None:
     shown = SecretValues(["Zq8J+bhpk:JG4r"]).hidden(f"no `{repeated}` here")
     assert (shown != f"no `{repeated}` here") is is_hidden
+
+
+WRITTEN_NUMBERS: Final = (
+    *("87654321", "87654321.5", "87654321.50", ".12345678", "+12345678", "-98765432", "12345678e9", "12345678e+9"),
+    *("0123456789", "012345670", "0x1234567890", "1_234_567_890", "12_345_678.50", "12345678901234567890", "1" * 40),
+)
+"""Numbers as YAML is written."""
+NUMBERS_STATED: Final = {
+    "a variable of Compose": "services: {x: {image: b, environment: {API_KEY: NUMBER}}, vllm: &vllm SERVICE}",
+    "the engine's own": "services: {vllm: {image: IMAGE, command: WORDS, environment: {API_KEY: NUMBER}}}",
+    "a ConfigMap": "[{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {API_KEY: NUMBER}}, POD]",
+    "a field": "[{apiVersion: example.com/v1, kind: X, spec: {password: NUMBER}}, POD]",
+    "a variable": "[{apiVersion: v1, kind: X, spec: {env: [{name: API_KEY, value: NUMBER}]}}, POD]",
+    "an argument": "[{apiVersion: v1, kind: X, spec: {args: [--api-key, NUMBER]}}, POD]",
+}
+"""Manifests that have a number as the value of a secret."""
+
+
+@pytest.mark.parametrize("text", NUMBERS_STATED.values(), ids=NUMBERS_STATED)
+@pytest.mark.parametrize("number", WRITTEN_NUMBERS)
+def test_a_number_that_is_a_secret_is_not_shown_as_it_is_written(policy: Policy, text: str, number: str) -> None:
+    words = json.dumps(["--model", NAME, "--worker-cls", number])
+    stated = text.replace("NUMBER", number).replace("SERVICE", "{image: IMAGE, command: WORDS}").replace("WORDS", words)
+    stated = stated.replace("POD", json.dumps(pod(args=json.loads(words)))).replace("IMAGE", IMAGE)
+    (document,) = read_documents(stated, "x", resolve=resolve_variables)
+    shown = "".join(answers(policy, manifest(document), explain=True))
+    assert "outside vLLM" in shown
+    assert number not in shown
+
+
+@pytest.mark.parametrize("number", [48151623, 48151623.5, 4.8151623e23, -48151623])
+def test_a_number_in_json_that_is_a_secret_is_not_shown(policy: Policy, number: float) -> None:
+    words = ["serve", NAME, "--worker-cls", str(number)]
+    for text in (f'{{"token": {number}}}', f'["--token", {number}]', f'{{"a": {{"token": [{number}]}}}}'):
+        shown = "".join(answers(policy, deployment(words, env={"X": text}), explain=True))
+        assert "outside vLLM" in shown
+        assert str(number) not in shown
+
+
+@pytest.mark.parametrize("text", ["12345.5", "x123456.50", "v123456.50", "123.456.50", "0.33.0", "12.34", "123457.5"])
+def test_a_number_that_is_no_secret_is_shown(text: str) -> None:
+    assert SecretValues(["123_456.5", "0.3300", "1_2.340"]).hidden(f"no `{text}` here") == f"no `{text}` here"
 
 
 def test_a_number_that_a_command_makes_of_a_secret_is_a_fact_as_it_is(policy: Policy) -> None:

@@ -460,6 +460,10 @@ ENVIRONMENT: Final[dict[str, Family]] = {
     "names of secrets in a file": lambda size: deployment(
         args=["--model", NAME, "--config", "c.yaml"], files={"c.yaml": "a-token: &a |\n- b\n" * (size // 18)}
     ),
+    "numbers that are secrets": lambda size: deployment(
+        args=["--model", NAME, "--served-model-name", "1234567.50 " * (size // 22)],
+        env={f"TOKEN{n}": f"7654321.{n}" for n in range(min(size // 44, 4000))},
+    ),
     "separators within a secret": lambda size: deployment(
         args=["--model", NAME, "--served-model-name", "abc" + ";" * (size // 4) + "def"],
         env={"TOKEN": "abcdef", "A_TOKEN": "a`${(" * (size // 8)},

@@ -20,6 +20,7 @@ from policy.stated_secrets import (
     secrets_of_names,
     secrets_of_text,
     secrets_of_words,
+    words_of,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def secrets_of(document: Any) -> Iterator[str]:
             if TEXT.issuperset(map(type, value)):
                 yield from () if are_harmless(value) else secrets_of_words(value)
             else:
-                yield from secrets_of_words([item if type(item) is str else "" for item in value])
+                yield from secrets_of_words(words_of(value))
                 found += [(item, False) for item in value if type(item) is not str]
         elif type(value) is tuple:  # the values of a member that JSON repeats
             found += [(item, are_variables) for item in value]
