@@ -61,7 +61,7 @@ CERTAIN: Final = re.compile(r"\$(?:\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`")
 """Matches what is replaced in a text for certain: `${A}`, `$(a)`."""
 TEXT: Final = frozenset({str})
 NUMBERS: Final = frozenset({int, float})
-NAME_FIELDS: Final = ("name", "key")
+NAME_FIELDS: Final = frozenset({"name", "key"})
 """The fields that name a variable whose value is beside them."""
 MAX_PAIR: Final = 6
 """How many fields an object has at most that names a variable in any other one."""
@@ -222,8 +222,9 @@ def secrets_of_names(document: Any) -> Iterator[str]:
             found += [(item, is_hidden) for item in value]
         elif type(value) is dict:
             names = {key for key, item in value.items() if _names_others(key, item, len(value))}
+            others = value.keys() - names - NAME_FIELDS if names else ()
             found += [
-                (item, is_hidden or is_secret(key) or (bool(names) and key not in names and key not in NAME_FIELDS))
+                (item, is_hidden or is_secret(str(key)) or key in others)  # a key of YAML may be a number
                 for key, item in value.items()
             ]
 
@@ -233,10 +234,10 @@ def words_of(items: Iterable[Any]) -> list[str]:
     return [item if type(item) is str else repr(item) if type(item) in NUMBERS else "" for item in items]
 
 
-def _names_others(field: str, value: Any, size: int) -> bool:
+def _names_others(field: Any, value: Any, size: int) -> bool:
     """Whether a field of an object has the name of a secret, which the other fields then hold."""
     if type(value) is tuple:
         return any(_names_others(field, each, size) for each in value)
     if type(value) is not str or len(value) > MAX_NAME or NAME.fullmatch(value) is None or not is_secret(value):
         return False
-    return field in NAME_FIELDS or (size <= MAX_PAIR and not is_secret(field))
+    return field in NAME_FIELDS or (size <= MAX_PAIR and not is_secret(str(field)))

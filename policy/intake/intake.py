@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import structs
 
 from policy.errors import RequestFault, RequestInvalid
+from policy.intake.command.config_file import secrets_of_files
 from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.unknown_flags import without_secrets
 from policy.intake.command.words import PLACEHOLDER
@@ -66,7 +67,7 @@ from policy.masking import masked_message
 from policy.messages import quoted
 from policy.rules.releases import series
 from policy.secret_values import NO_SECRETS
-from policy.stated_secrets import secret_values, secrets_of_text, secrets_of_words, stated_secrets
+from policy.stated_secrets import secret_values, secrets_of_words, stated_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -120,7 +121,7 @@ def derive_facts(
         *(stated_secrets(command.env) if command.env else ()),
         # it may set what `env` has anew
         *(() if texts[-len(command.words) :] == command.words else secrets_of_words(command.words)),
-        *([each for text in deployment.files.values() for each in secrets_of_text(text)] if deployment.files else ()),
+        *(secrets_of_files(deployment.files) if deployment.files else ()),
     )
     secrets = secret_values(deployment.env, texts, found, deployment.stated)
     has_secrets = secrets is not NO_SECRETS

@@ -1193,6 +1193,24 @@ def test_a_secret_of_a_container_from_elsewhere_in_the_manifest_is_not_shown(
     assert V not in encode(policy.decide(request, TODAY)).decode()
 
 
+OPTION_FILES: Final = (
+    *(f"x: &a {V}\napi-key: *a", f"x: &a {{y: {V}}}\nhf-token: *a", f"additional-config: {{a: {{b: {V}}}}}"),
+    *(f"additional_config:\n  a:\n  - b\n  - {V}\n", f"x: &a\n  y: {V}\nmodel-loader-extra-config:\n  <<: *a"),
+    *(f"api-k: {V}", f'"api-key":\n  {V}', f"api-key: >-\n\n  {V}", f"a: [1, {{token: {V}, 2: 3}}]"),
+    *(f"1: a\nx: &a {V}\napi-key: *a\ndate: 2026-01-01", f'"token": {V}\nb: ['),
+)
+"""Files of options that have a secret."""
+
+
+@pytest.mark.parametrize("text", OPTION_FILES)
+def test_a_secret_of_a_file_of_options_is_not_shown_elsewhere(policy: Policy, text: str) -> None:
+    for files in ({"c.yaml": text}, {"c.yaml": "dtype: auto", "d.yaml": text}):
+        words = ["serve", NAME, "--config", "c.yaml", "--worker-cls", V]
+        shown = "".join(answers(policy, deployment(words, files=files), explain=True))
+        assert "`…`" in shown or "line 2" in shown or "expected a string as key" in shown
+        assert V not in shown
+
+
 @pytest.mark.parametrize(
     ("repeated", "is_hidden"),
     [

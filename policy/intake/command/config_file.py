@@ -7,6 +7,7 @@ Follows `load_config_file` of `vllm/utils/argparse_utils.py` (0.20 to 0.33), whi
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, Fault, PolicyError, RequestFault, RulesInvalid
@@ -14,14 +15,16 @@ from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flags import with_dashes
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.intake.command.words import PLACEHOLDER, Unknown
-from policy.masking import masked
+from policy.masking import NAME, masked
 from policy.messages import nearest, quoted
 from policy.parser.safe_load import safe_load
 from policy.pointer import at
 from policy.rules.releases import series
+from policy.secret_names import is_secret
+from policy.stated_secrets import secrets_of_names, secrets_of_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from policy.intake.command.flags import Flags
     from policy.intake.command.parse_result import ParseResult
@@ -114,6 +117,18 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
     if faults:
         raise RulesInvalid(faults[:MAX_FAULTS])
     return document
+
+
+def secrets_of_files(files: Mapping[str, str]) -> Iterator[str]:
+    """The secrets in the texts of files, and all that their options with the names of secrets have, whatever it is."""
+    for name, text in files.items():
+        yield from secrets_of_text(text)
+        if not any(is_secret(f"--{each}") for each in NAME.findall(text)):
+            continue
+        with suppress(RulesInvalid):
+            document = safe_load(text, name, MAX_FILE)
+            if type(document) is dict:
+                yield from secrets_of_names({f"--{key}": value for key, value in document.items()})
 
 
 def _unusable(key: Any, value: Any) -> str | None:
