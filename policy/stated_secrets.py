@@ -35,7 +35,8 @@ MAX_LINE: Final = 1024
 SCRIPT: Final = re.compile(r"[\n;&|]|\s-{1,2}[A-Za-z]|\s\w{1,64}=")
 """Matches what shows that a text has more than one value: a shell's or YAML's."""
 VALUE: Final = re.compile(
-    rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END}|(?:["',\\]{{0,4}}\s{{1,8}}){{1,2}})\s{{0,8}}"""
+    rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END}"""
+    r"""|["']?,?\s{1,64}["']?value["']?\s{0,8}:|(?:["',\\]{0,4}\s{1,8}){1,2})\s{0,8}"""
     r"""(?:(?:[|>][+-]?|[&!][^\s]{1,64}|-)\s{1,64})?)((?:Basic|Bearer|Negotiate|Token)\s{1,8})?"""
     r"""(?:''|""|\$(?=["'])|\\\n){0,8}+"""
     r"""(?:'([^']{6,256})|"([^"$]{6,256})|([^\s;&|'"$`]{6,256})"""
@@ -179,7 +180,7 @@ def is_script(text: str) -> bool:
 
 def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> bool:
     """Whether what follows the name of a secret in a script or in YAML is its value, and no word of a sentence."""
-    if "=" in separator or is_declared(text, name.start()):
+    if "=" in separator or "value" in separator or is_declared(text, name.start()):
         return True
     is_field = ":" in separator and FIELD.search(text, max(0, name.start() - MAX_INDENT), name.start()) is not None
     is_name = ":" in separator or name.group().startswith("-") or name.group().lower() in HEADERS

@@ -20,6 +20,8 @@ from policy.errors import Fault, RulesInvalid
 from policy.masking import HIDDEN, MIN_VALUE
 from policy.messages import quoted
 from policy.parser.yaml_advice import explain, explain_template
+from policy.secret_values import SecretValues
+from policy.stated_secrets import secrets_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +85,7 @@ def read_documents(
     ``resolve`` may change the values of a document while it still has positions and written texts.
 
     Raises:
-        RulesInvalid: with one fault, at the first position that cannot be read.
+        RulesInvalid: with one fault, at the first position that cannot be read. It shows no secret of the text.
     """
 
     def plain(document: YamlNode) -> Any:
@@ -100,10 +102,13 @@ def read_documents(
         )
     except RulesInvalid as error:
         (fault,) = error.faults
-        template = explain_template(text) if fault.message != too_many(max_nodes) and len(text) <= max_bytes else None
-        if template is None:
+        if fault.message == too_many(max_nodes) or len(text) > max_bytes:
             raise
-        raise refusal_at(path, template.line, template.column, template.message) from error
+        template = explain_template(text)
+        if template is not None:
+            raise refusal_at(path, template.line, template.column, template.message) from error
+        message = SecretValues(secrets_of_text(text)).hidden(fault.message)
+        raise refusal_at(path, fault.line, fault.column, message) from error
     if not found:
         raise refusal_at(path, 1, 1, EMPTY)
     return found

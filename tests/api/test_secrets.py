@@ -7,6 +7,7 @@ import re
 import shlex
 from base64 import b64encode
 from itertools import islice
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -32,6 +33,8 @@ from policy.request.manifest import containers_of, request_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.secret_values import SecretValues
 from policy.stated_secrets import secrets_of_text
+from service.documents.body import decode
+from service.problems import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -1100,6 +1103,11 @@ STATED: Final[dict[str, bool]] = {
                 f'{{"key": "token", "x": "{V}", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
                 f'{{"x": "{V}", "y": "HF_TOKEN"}}',
             ),
+            *(
+                f"- name: TOKEN\n  value: {V}\nx",
+                f'- {{"name": "API_KEY", "value": "{V}"}}\nx',
+                f"- key: PW\n  value: '{V}'",
+            ),
             *(f"x; API_KEY={quoted}; y" for quoted in QUOTED_IN_SCRIPTS),
             *(f"x; export API_KEY={quoted}; y" for quoted in QUOTED_IN_SCRIPTS),
             *(f"x; --api-key={quoted}; y" for quoted in QUOTED_IN_SCRIPTS),
@@ -1191,6 +1199,22 @@ def test_a_secret_of_a_container_from_elsewhere_in_the_manifest_is_not_shown(
     request = request_of(container, asked, policy.releases)
     assert isinstance(request, Request)
     assert V not in encode(policy.decide(request, TODAY)).decode()
+
+
+UNREADABLE: Final = (
+    *(f"{V}: x\n{V}: y\ntoken: {V}\n", f"<<: {V}\ntoken: {V}\n", f"x: {{{V}: x, {V}: y}}\nAPI_KEY: {V}\n"),
+    *(f"env:\n- name: API_KEY\n  value: {V}\n{V}: x\n{V}: y", f"args: [--api-key, {V}]\nx: {{{V}: x, {V}: y}}\n"),
+    *(f"env: [{{name: API_KEY, value: {V}}}]\n<<: {V}", f"args:\n- --api-key\n- {V}\n{V}: x\n{V}: y\n"),
+)
+"""YAML with a fault whose message would repeat a secret of it."""
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_what_is_wrong_with_yaml_shows_no_secret_that_it_states(text: str, *, is_nested: bool) -> None:
+    body = "manifest:\n" + indent(text, "  ") if is_nested else text
+    with pytest.raises(Refused, match=r"line .*`…`"):
+        decode(body.encode(), b"application/yaml")
 
 
 OPTION_FILES: Final = (
