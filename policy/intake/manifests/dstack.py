@@ -1,8 +1,8 @@
 """Tasks and services of dstack (read at its main branch, August 2026).
 
 A shell runs ``commands``, joined by ``&&``; with ``entrypoint`` they are its arguments, and without both the image's
-entry point runs. A node group or replica group has commands and resources of its own, and may have an image. Without an
-image dstack runs one of its own, which has no vLLM. Secrets, and variables without a value, are not known.
+entry point runs. A node group or replica group has its own commands and resources, and may have an image. Without an
+image, dstack runs its own, which has no vLLM. Secrets, and variables without a value, are not known.
 """
 
 from __future__ import annotations

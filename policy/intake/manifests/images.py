@@ -46,7 +46,7 @@ class ImageVersion(Struct, frozen=True):
 
     ``version`` is None if it is not known, and ``unversioned`` says why; ``row`` is the id of the row that has the
     image. ``doubt`` says why another vLLM may run, and is empty if none does. ``is_presumed``: whether the version
-    counts only if it is that of a known release. ``env`` has the variables of the image.
+    counts only if it is a known release. ``env`` has the variables of the image.
     """
 
     version: str | None = None

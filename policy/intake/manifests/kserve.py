@@ -134,7 +134,7 @@ def read_runtime(document: ManifestNode) -> None:
 def read_inference_service(document: ManifestNode) -> None:
     """Read the predictor's model, its workers, and vLLM containers in any of the service's components.
 
-    If there is a model, a worker without a command gets the runtime's. Each canary is a predictor of its own.
+    If there is a model, a worker without a command gets the runtime's. Each canary is read as a separate predictor.
     """
     predictor = document.get("spec", "predictor")
     rendered: list[ManifestNode] = []

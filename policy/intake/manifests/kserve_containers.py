@@ -26,7 +26,7 @@ SHIPPED_ARGUMENTS: Final = {
 def merge_container(
     own: EngineDraft, base: ManifestNode | None, draft: EngineDraft, model: ManifestNode, shipped: Sequence[str]
 ) -> None:
-    """Merge the container of a predictor's model into that of its runtime, ``base``, None if the manifest has none.
+    """Merge the container of a predictor's model into ``base``, that of its runtime; None if the manifest has none.
 
     ``shipped`` has the arguments of the runtime if KServe ships it. They are added only to a command of the
     predictor's, which may use them in another way than vLLM's server does. Such a command replaces the runtime's, the

@@ -148,7 +148,7 @@ def _pod_doubt(pod: ManifestNode, derived: Collection[str], *, is_merged: bool =
 
 
 def _brings_model(field: str, container: dict[str, Any], *, is_merged: bool) -> bool:
-    """Whether KServe takes a container of a list for one of its own that brings the model."""
+    """Whether KServe takes a container of a list for its own container that brings the model."""
     name = container.get("name")
     if not isinstance(name, str):
         return False

@@ -108,7 +108,7 @@ class Mounts:
 
     @staticmethod
     def from_paths(paths: Iterable[str]) -> Mounts:
-        """The mounts at paths, some of which are an `Unknown`: such a one may be anywhere below its known folder."""
+        """The mounts at ``paths``; one at an `Unknown` may be anywhere below the folder in it that is known."""
         paths = [*filter(None, paths)]
         mounts = Mounts(filter(None, map(known_folder, paths)))
         mounts.hidden_source = next((path for path in paths if not known_folder(path)), "")

@@ -279,7 +279,7 @@ def _replaced(runner: ManifestNode) -> tuple[str, ...]:
 
 
 def _without_path(env: Any) -> Any:
-    """Variables without that of the model's path, which OME sets in the runner."""
+    """Variables without ``MODEL_PATH``, which OME sets in the runner."""
     is_path = [isinstance(item, dict) and item.get("name") == PATH for item in env] if isinstance(env, list) else []
     return [item for item, is_set in zip(env, is_path, strict=True) if not is_set] if is_path else env
 
@@ -303,7 +303,7 @@ def _rendered(runner: ManifestNode, pod: ManifestNode) -> list[ManifestNode]:
 
 
 def _add_values(draft: EngineDraft, path: str | None, gpus: int) -> None:
-    """Add the variables that OME sets in a runner; a path of the user's takes precedence."""
+    """Add the variables that OME sets in a runner; the user's path takes precedence."""
     draft.env.setdefault(PATH, path)
     if gpus:
         draft.env[SIZE] = str(gpus)

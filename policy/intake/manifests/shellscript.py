@@ -1,4 +1,4 @@
-"""A shell script as a manifest: `{"script": TEXT}`, which the command line makes of a file that ends in `.sh`.
+"""A shell script as a manifest: `{"script": TEXT}`, which the command line makes from a file that ends in `.sh`.
 
 The whole script is read as bash does, with arguments and variables that are not known. Each command that starts a
 container of an image that starts vLLM, such as `docker run`, is an engine too, with the command's options. It may stand
@@ -73,7 +73,7 @@ def read_script(document: ManifestNode) -> None:
 
 
 def _only_starts_containers(draft: EngineDraft) -> bool:
-    """Whether all that is known of a script is that it starts containers of vLLM, which are read by themselves."""
+    """Whether a script is only known to start containers of vLLM, which are read separately."""
     found = None if draft.server is not None else find_server(draft.words, draft.env)
     return isinstance(found, UnreadableCommand) and found.remedy == DEPLOYMENT_REMEDY
 

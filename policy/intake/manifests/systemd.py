@@ -1,4 +1,4 @@
-"""A systemd service as a manifest: `{"unit": TEXT}`, which the command line makes of a file that ends in `.service`.
+"""A systemd service as a manifest: `{"unit": TEXT}`, which the command line makes from a file that ends in `.service`.
 
 Podman's units (`NAME.container`, podman-systemd.unit(5), read at 5.6) are read as the `podman run` that they stand for.
 Not here: how lines and words are split (`unit_file`), and which commands systemd refuses (`unit_commands`).
