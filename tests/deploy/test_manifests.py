@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import celpy
 import kubernetes_validate
+import lark
 import pytest
 import yaml
 from celpy.adapter import json_to_cel
@@ -534,7 +535,26 @@ def test_every_kind_that_the_service_changes_is_sent_for_mutation() -> None:
 @cache
 def program(expression: str) -> Any:
     environment = celpy.Environment()
-    return environment.program(environment.compile(expression))
+    return environment.program(without_single_operands(environment.compile(expression)))
+
+
+OPERATORS: Final = frozenset(
+    ("expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member")
+)
+"""The nodes of celpy's tree that have the value of their operand if they have only one."""
+
+
+def without_single_operands(tree: lark.Tree[Any]) -> lark.Tree[Any]:
+    """The tree without operators that have a single operand: each name and text is below eight of them.
+
+    Its value is the same, and celpy finds it in a third of the time.
+    """
+    children = [without_single_operands(each) if isinstance(each, lark.Tree) else each for each in tree.children]
+    if tree.data in OPERATORS and len(children) == 1:
+        [operand] = children
+        assert isinstance(operand, lark.Tree)
+        return operand
+    return type(tree)(tree.data, children, tree.meta)
 
 
 AUTHOR: Final = "jane@example.com"
