@@ -819,7 +819,7 @@ def test_an_unverified_release_has_a_warning(
 OVERDUE = ["the house rule `kv-connector-fallback` was due for review by 2027-06-30; its owner is inference-platform"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("today", "facts", "layers", "warnings"),
     [
         (date(2027, 6, 30), {"kv_transfer_config": {}}, None, []),

@@ -95,7 +95,7 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "choices"),
     [
         ("model_config.runner_type", "generate pooling draft"),
@@ -147,7 +147,7 @@ def test_an_unset_variable_is_false_before_0_22_and_unset_from_then_on(series: t
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "objects"),
     [
         ("env.VLLM_USE_V2_MODEL_RUNNER", ()),
@@ -167,12 +167,12 @@ def test_a_fact_is_below_these_objects(name: str, objects: tuple[str, ...]) -> N
     assert ancestors(name) == objects
 
 
-@pytest.mark.parametrize("text", ["1", "2", "-1", " 1 ", "01", "+1", "1_0", "\t1\n", "１", "٣", "9" * 4300])
+@table("text", ["1", "2", "-1", " 1 ", "01", "+1", "1_0", "\t1\n", "１", "٣", "9" * 4300])
 def test_these_texts_of_the_variable_are_true(text: str) -> None:
     assert parse_variable(text) is True
 
 
-@pytest.mark.parametrize("text", ["0", "00", "-0", "+0", " 0 ", "0_0", "０"])
+@table("text", ["0", "00", "-0", "+0", " 0 ", "0_0", "０"])
 def test_these_texts_of_the_variable_are_false(text: str) -> None:
     assert parse_variable(text) is False
 
@@ -567,7 +567,7 @@ def test_the_pointer_of_a_fault_begins_with_that_of_the_facts() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "faults"),
     [
         ({"model_config": {"architecture": ["A"]}}, {"/model_config/architecture": "architectures"}),

@@ -57,7 +57,7 @@ def test_make_generate_writes_every_generated_file(
         check()
 
 
-@pytest.mark.parametrize("name", sorted(VALIDATORS))
+@table("name", sorted(VALIDATORS))
 def test_the_schema_of_each_kind_of_file_is_valid(name: str) -> None:
     Draft202012Validator.check_schema(VALIDATORS[name].schema)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from shipped_images import RULES, read_manifest, shipped_images
+from tables import table
 
 from policy.checks.check import check, faults_of
 from policy.errors import RulesInvalid
@@ -35,7 +36,7 @@ def sources(images: str, cases: str = "") -> Sources:
     return Sources(rules, {"images/one_test.yaml": cases} if cases else {})
 
 
-def table(*rows: dict[str, Any]) -> ImageTable:
+def image_table(*rows: dict[str, Any]) -> ImageTable:
     written = [{**ROW, "id": f"row-{number}", **row} for number, row in enumerate(rows)]
     return load(sources(yaml.safe_dump({"images": written}))).releases.images
 
@@ -155,7 +156,7 @@ FAULTS: list[tuple[str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("images", "expected"), FAULTS, ids=[str(number) for number in range(len(FAULTS))])
+@table(("images", "expected"), FAULTS, ids=[str(number) for number in range(len(FAULTS))])
 def test_a_faulty_file_of_images_gives_every_fault_with_its_position(images: str, expected: list[str]) -> None:
     assert faults(images) == expected
 
@@ -170,13 +171,13 @@ TAG_ADVICE = (
 )
 
 
-@pytest.mark.parametrize("name", ["Team/one", "/one", "team//one", "a*b*c", "team/*", "*", "one:v1@x", "one {{ .x }}"])
+@table("name", ["Team/one", "/one", "team//one", "a*b*c", "team/*", "*", "one:v1@x", "one {{ .x }}"])
 def test_an_invalid_name_is_a_fault(name: str) -> None:
     written = yaml.safe_dump({"images": [{**ROW, "names": [name]}]})
     assert [fault.partition(": ")[2] for fault in faults(written)] == [f"invalid name `{name}`; {NAME_ADVICE}"]
 
 
-@pytest.mark.parametrize(
+@table(
     "tag",
     [
         "*",
@@ -231,11 +232,11 @@ VERSIONS: list[tuple[list[Any], str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("tags", "tag", "version"), VERSIONS)
+@table(("tags", "tag", "version"), VERSIONS)
 def test_a_tag_shows_the_release_of_the_first_pattern_that_matches_and_a_listed_tag_its_own(
     tags: list[Any], tag: str, version: str | None
 ) -> None:
-    assert version_of(f"team/one:{tag}", table({"tags": tags})).version == version
+    assert version_of(f"team/one:{tag}", image_table({"tags": tags})).version == version
 
 
 FOLDERS: list[tuple[dict[str, Any], str, str]] = [
@@ -263,11 +264,11 @@ FOLDERS: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("row", "image", "folder"), FOLDERS)
+@table(("row", "image", "folder"), FOLDERS)
 def test_the_working_folder_of_an_image_is_that_of_its_tag_else_of_its_platform_or_row(
     row: dict[str, Any], image: str, folder: str
 ) -> None:
-    assert working_folder(image, table(row)) == folder
+    assert working_folder(image, image_table(row)) == folder
 
 
 NAMES: list[tuple[str, str]] = [
@@ -284,9 +285,9 @@ NAMES: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "row"), NAMES)
+@table(("name", "row"), NAMES)
 def test_of_several_rows_the_one_with_the_most_specific_name_has_an_image(name: str, row: str) -> None:
-    known = table(
+    known = image_table(
         {"names": ["team/one"]},
         {"names": ["team/one-cpu"]},
         {"names": ["team/one-*"]},
@@ -312,12 +313,12 @@ def test_a_known_digest_decides_and_a_tag_beside_an_unknown_one_is_only_likely(
     image: str, version: str | None, doubt: str
 ) -> None:
     tags = [{"tag": "v1", "release": "0.23.0"}, {"digest": DIGEST, "release": "0.24.0"}]
-    found = version_of(image, table({"tags": tags}))
+    found = version_of(image, image_table({"tags": tags}))
     assert (found.version, found.doubt) == (version, doubt)
 
 
 def test_a_row_gives_the_platform_the_entry_point_and_whether_the_build_is_custom() -> None:
-    known = table(
+    known = image_table(
         {"platform": "rocm", "entry_point": "vllm-serve", "custom": True, "tags": [{"tag": "{release}"}]},
         {
             "names": ["team/two"],
@@ -440,6 +441,6 @@ def test_a_variable_of_the_image_may_change_where_a_command_installs() -> None:
     script = "pip install vllm==0.33.0 && vllm serve a/b"
     document = engine("team/one:v1", command=["sh", "-c", script])
     for name, version in (("PIP_TARGET", "0.23.0"), ("PIP_INDEX_URL", "0.33.0")):
-        images = table({"tags": [{"tag": "v1", "release": "0.23.0", "env": {name: "/x"}}]})
+        images = image_table({"tags": [{"tag": "v1", "release": "0.23.0", "env": {name: "/x"}}]})
         (found,) = read_with(document, "", [], images)
         assert found.vllm_version == version

@@ -84,7 +84,7 @@ def test_invalid_json_is_refused_with_its_fault(body: bytes, message: str) -> No
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("body", [rb'"\ud800"', b"1e400", b"-Infinity", b"01", b"'a'", b"[1,]", b"\x00"])
+@table("body", [rb'"\ud800"', b"1e400", b"-Infinity", b"01", b"'a'", b"[1,]", b"\x00"])
 def test_values_that_json_does_not_have_are_refused(body: bytes) -> None:
     with pytest.raises(NotJson):
         read_json(body)
@@ -105,7 +105,7 @@ def test_a_large_number_is_reported_only_outside_of_strings(body: bytes, message
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         *(b"[" + b",".join([value] * 50) + b"]" for value in (b"1", b"[]", b"{}", b'""', b'{"a":0}')),
@@ -119,7 +119,7 @@ def test_keys_and_values_beyond_a_limit_are_refused(text: bytes) -> None:
         check_values(text, 40)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         b"",

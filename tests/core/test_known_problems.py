@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from ruletexts import read_document, rule_text
+from tables import table
 
 from policy.checks.comparison import MemberChange, compare
 from policy.decision.decision import ID_END, encode
@@ -111,7 +112,7 @@ V2_PROBLEMS = ["crash-v2", "ignored", "slow-v2"]
 SPECULATIVE = {"model_config": QWEN3, "speculative_config": {"method": "eagle"}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("facts", "version", "variable", "runner", "problems", "other", "warnings"),
     [
         ({"model_config": QWEN3}, "0.23.0", None, "v2", [], [], []),
@@ -201,7 +202,7 @@ def test_the_other_runner_is_that_of_the_deployment_with_the_variable(policy: Po
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("facts", "version", "variable", "runner", "fired", "warnings"),
     [
         (LORA, "0.23.0", None, "v1", ["leaves-v2"], []),

@@ -99,7 +99,7 @@ LEGAL: Final = [
 ]
 
 
-@pytest.mark.parametrize(("file", "old", "new"), LEGAL, ids=[new for _, _, new in LEGAL])
+@table(("file", "old", "new"), LEGAL, ids=[new for _, _, new in LEGAL])
 def test_the_schema_accepts_legal_variants(file: str, old: str, new: str) -> None:
     sources = Sources()
     texts = with_mistake({"file": file, "replace": old, "by": new})

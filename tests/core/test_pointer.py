@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from tables import table
 
 from policy.pointer import existing, is_within
 
 
-@pytest.mark.parametrize(
+@table(
     ("pointer", "base", "within"),
     [
         ("/containers/1", "/containers/1", True),

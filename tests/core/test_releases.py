@@ -91,14 +91,14 @@ def test_a_version_before_the_first_known_patch_is_decided_as_that_patch() -> No
     )
 
 
-@pytest.mark.parametrize("version", ["0.19.9", "0.34.0", "1.0", "0", "0.26.0", "2024.1.1", "0.34.0rc1", "1!0.23.0"])
+@table("version", ["0.19.9", "0.34.0", "1.0", "0", "0.26.0", "2024.1.1", "0.34.0rc1", "1!0.23.0"])
 def test_a_version_outside_the_known_series_is_unknown(version: str) -> None:
     with pytest.raises(UnknownRelease) as raised:
         RELEASES.resolve(version)
     assert str(raised.value) == f"unknown release `{version}`; known releases: 0.20.0 to 0.33.0"
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "decided_as"),
     [
         ("0.19.9", "0.20.0"),
@@ -160,7 +160,7 @@ def test_a_series_is_the_first_two_numbers(version: str, expected: tuple[int, in
     assert series(version) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("releases", "text"),
     [
         ([], ""),

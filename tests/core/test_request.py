@@ -214,7 +214,7 @@ def test_a_problem_says_how_many_more_faults_were_found(policy: Policy, number: 
     assert problem.detail.endswith(more or "`beyond_verified`")
 
 
-@pytest.mark.parametrize("value", ["x", 1, {}, {"x": "y"}, [{"x": "y"}], ["x"], None], ids=repr)
+@table("value", ["x", 1, {}, {"x": "y"}, [{"x": "y"}], ["x"], None], ids=repr)
 def test_no_manifest_has_only_fields_of_a_request(value: Any) -> None:
     names = [name.strip("`") for name in FIELDS.split(", ")]
     documents = [dict.fromkeys(some, value) for count in range(len(names) + 1) for some in combinations(names, count)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables import table
 
 from policy.errors import RequestInvalid
 from service.admission.review import Review, read_review
@@ -96,7 +97,7 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "faults"), FAULTS)
+@table(("document", "faults"), FAULTS)
 def test_all_faults_of_a_review_are_reported_at_once(document: Any, faults: list[tuple[str, str]]) -> None:
     with pytest.raises(RequestInvalid) as found:
         read_review(document)

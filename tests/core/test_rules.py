@@ -78,7 +78,7 @@ def test_the_variable_alone_decides_only_where_it_has_a_default(rules: set[str],
     assert [fault.message.split()[4] for fault in caught.value.faults] == undecided
 
 
-@pytest.mark.parametrize("variable", [None, True, False, "1", "0", "", "abc"])
+@table("variable", [None, True, False, "1", "0", "", "abc"])
 def test_if_the_variable_has_a_default_every_value_is_decided(variable: object) -> None:
     texts = {f"upstream/{name}.yaml": text for name, text in OPT_IN.items()}
     policy = Policy(load(Sources({"releases.yaml": "known: ['0.20.0', '0.21.0']\ndefault: '0.21.0'\n", **texts})))
@@ -106,7 +106,7 @@ def example(when: str) -> dict[str, str | None]:
 LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("files", "fault"),
     [
         (
@@ -275,7 +275,7 @@ def test_every_shipped_case_passes(all_sources: Sources) -> None:
     assert {result.case.rule for result in found} == {rule.id for rule in policy.catalogue.rules}
 
 
-@pytest.mark.parametrize(
+@table(
     ("case", "found"),
     [
         (
@@ -498,7 +498,7 @@ def test_a_fact_with_a_slash_in_a_case_has_its_position() -> None:
 RULE_PATH = "house/kv-connector-fallback.yaml"
 
 
-@pytest.mark.parametrize(
+@table(
     "changed",
     [
         {},

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tables import table
 
 from policy.cli.fix_report import diff_of
 from policy.edits.decoded import decoded
@@ -103,7 +104,7 @@ def test_a_list_without_its_only_item_is_an_empty_list(text: str, new: str) -> N
     assert (edited(text, edits), yaml.safe_load(new)["k"]) == (new, [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("scalar", "start", "end", "text", "is_edited"),
     [
         ("'1\n\n  '", 2, 2, " --flag", False),
@@ -209,9 +210,7 @@ def test_words_of_a_shell_are_removed_with_what_is_around_them(parts: list[str],
     assert left == [word.text for n, word in enumerate(words) if not first <= n < first + count]
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a": 1, "a": 2}', "[1,]", "{", "", "nan", '"\\ud800"', "[" * 100 + "]" * 100, "{1: 2}"]
-)
+@table("text", ['{"a": 1, "a": 2}', "[1,]", "{", "", "nan", '"\\ud800"', "[" * 100 + "]" * 100, "{1: 2}"])
 def test_what_is_not_certainly_json_has_no_nodes(text: str) -> None:
     assert json_nodes(text) is None
 
@@ -238,7 +237,7 @@ def test_a_diff_makes_the_new_text_of_the_old_one(lines: list[str], data: st.Dat
     assert patched(old, diff_of("f", old, new)) == new
 
 
-@pytest.mark.parametrize(
+@table(
     "lines",
     [
         ["- --api-key", "- SECRET"],

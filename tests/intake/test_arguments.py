@@ -207,7 +207,7 @@ def test_ignored_arguments_are_listed_as_written_and_secrets_without_their_value
     assert options.values == {}
 
 
-@pytest.mark.parametrize(
+@table(
     ("flag", "text", "value"),
     [
         ("-q", "fp8", "fp8"),
@@ -413,7 +413,7 @@ HEADLESS = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "refused"),
     [
         (["--headless", "--api-server-count", "2"], [HEADLESS.format(2)]),
@@ -594,7 +594,7 @@ def test_a_list_of_unknown_words_may_have_no_model() -> None:
     assert fault([Unknown("$@", is_several=True), "-tp", "2"]) == ("args/0", message)
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "model", "unknown"),
     [
         ([Unknown("$MODEL"), "-tp", "2"], "$MODEL", "$MODEL"),
@@ -614,7 +614,7 @@ def test_an_unknown_model_has_the_name_that_is_written(words: list[str], model: 
     assert (options.values["model"], options.unknown_model, faults) == (model, unknown, [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "faults", "sizes"),
     [
         ([Unknown("--gpu-memory-utilization=$(G)")], [], {}),
@@ -677,7 +677,7 @@ def test_an_argument_with_an_unexpected_effect_gets_a_warning(words: list[str], 
     assert (options.warnings, faults) == ([warned], [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "unknown"),
     [
         (["m", Unknown("$(DBO)")], [("$(DBO)", "args[1]")]),
@@ -900,7 +900,7 @@ def test_faults_in_a_file_have_pointers_into_it(text: str, pointer: str, message
     assert message is None or found[1] == message
 
 
-@pytest.mark.parametrize(
+@table(
     ("pointer", "place", "found"),
     [
         ("/deployment/args", "args[3]", "/deployment/args/3"),
@@ -1302,7 +1302,7 @@ def test_a_dotted_key_with_an_unknown_name_is_a_fault() -> None:
     assert "whose value is not known" in fault(["m", Unknown("--hf-overrides.$K"), "1"])[1]
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "level", "faults"),
     [
         ("0.9.0", "3", 0),

@@ -93,7 +93,7 @@ def test_a_platform_that_refuses_the_model_would_not_start_it(ask: Asking) -> No
     ]
 
 
-@pytest.mark.parametrize("platform_", ["rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"])
+@table("platform_", ["rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"])
 def test_another_platform_is_evaluated_with_all_that_follows_from_it(ask: Asking, platform_: str) -> None:
     for release in ("0.27.1", "0.30.0", "0.33.0"):
         decision = ask(["--model", "moe"], release, explain=True)
@@ -149,7 +149,7 @@ def test_a_variable_with_an_unknown_value_is_an_assumption(
 MODULES_JSON = '[{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]'
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "args", "given", "expected"),
     [
         ("0.23.0", DENSE, {}, [modules(V1)]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from deployments import DENSE as CONFIG
 from deployments import MODELS
 from tables import table
@@ -103,7 +102,7 @@ CHANGES: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]
 ]
 
 
-@pytest.mark.parametrize(("args", "env", "expected"), CHANGES)
+@table(("args", "env", "expected"), CHANGES)
 def test_a_change_of_modes_applies_from_its_release_on(
     ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[Origin, Origin]]
 ) -> None:
@@ -250,7 +249,7 @@ SCHEDULES: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]
 ]
 
 
-@pytest.mark.parametrize(("args", "env", "expected"), SCHEDULES)
+@table(("args", "env", "expected"), SCHEDULES)
 def test_drafts_by_batch_size_cost_graphs_or_are_dropped(
     ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[Origin, Origin]]
 ) -> None:
@@ -275,7 +274,7 @@ SPLIT: list[tuple[list[str], dict[str, str], Origin]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "env", "graph"), SPLIT)
+@table(("args", "env", "graph"), SPLIT)
 def test_splitting_the_graph_changes_its_mode_after_the_runner_is_chosen(
     ask: Asking, args: list[str], env: dict[str, str], graph: Origin
 ) -> None:
@@ -302,6 +301,6 @@ UNKNOWN_MODES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value", "message"), UNKNOWN_MODES)
+@table(("key", "value", "message"), UNKNOWN_MODES)
 def test_an_unknown_mode_is_a_fault_at_its_argument(ask: Asking, key: str, value: Any, message: str) -> None:
     assert ask.refusal([*DENSE, *cc(**{key: value})]) == ("invalid-request", [("/deployment/args/2", message)])

@@ -104,7 +104,7 @@ def test_a_variable_that_is_not_needed_has_no_such_warning(ask: Asking, before: 
     assert asked(ask, f"{before} vllm serve dense") == ("v2", {}, [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("args", "place"),
     [
         ([f"{VARIABLE}=0", "vllm", "serve", "m"], "args[0]"),

@@ -79,7 +79,7 @@ RELEASES: list[tuple[str | None, dict[str, Any], tuple[str, str, bool], list[str
 ]
 
 
-@pytest.mark.parametrize(("image", "members", "expected", "notes"), RELEASES)
+@table(("image", "members", "expected", "notes"), RELEASES)
 def test_a_container_is_decided_for_its_images_release_else_the_requests_else_the_default(
     ask: Asking, image: str | None, members: dict[str, Any], expected: tuple[str, str, bool], notes: list[str]
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_container_is_decided_for_its_images_release_else_the_requests_else_th
     assert (path, found, request.deployment.notes) == ("spec.containers[0]", expected, notes)
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "expected"),
     [
         ("vllm serve dense", ("0.24.0", True, False)),
@@ -179,7 +179,7 @@ def test_a_container_is_decided_for_the_platform_of_its_image(
     assert not any("for the platform" in note for note in found[1])
 
 
-@pytest.mark.parametrize(
+@table(
     ("image", "folder", "platform"),
     [
         ("rocm-team/vllm-openai:v0.33.0", "rocm-team", "rocm"),
@@ -254,7 +254,7 @@ COMPOSE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("service", "file", "warnings"), COMPOSE)
+@table(("service", "file", "warnings"), COMPOSE)
 def test_an_unread_field_of_compose_gives_a_warning(
     ask: Asking, service: dict[str, Any], file: dict[str, Any], warnings: list[str]
 ) -> None:
@@ -338,7 +338,7 @@ CAUSES: list[tuple[str, str | None, dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("script", "image", "members", "warnings"), CAUSES)
+@table(("script", "image", "members", "warnings"), CAUSES)
 def test_warnings_about_another_vllm_name_what_installs_it_once(
     ask: Asking, script: str, image: str | None, members: dict[str, Any], warnings: list[str]
 ) -> None:
@@ -414,7 +414,7 @@ SETUPS = [
 ]
 
 
-@pytest.mark.parametrize(("setup", "version"), SETUPS)
+@table(("setup", "version"), SETUPS)
 def test_the_setup_of_a_task_installs_vllm_as_a_script_does(setup: str, version: str | None) -> None:
     (found,) = read_manifest({"run": "vllm serve m", "setup": setup}, "", [])
     assert found.vllm_version == version
@@ -596,7 +596,7 @@ POINTERS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "expected"), POINTERS)
+@table(("path", "expected"), POINTERS)
 def test_a_path_is_a_pointer(path: str, expected: str) -> None:
     assert pointer_of("/manifest", path, {"text": "configs:\n  - model: a/b\n"}) == f"/manifest{expected}"
 
@@ -629,8 +629,8 @@ EXISTING_POINTERS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("pointer", ["", "/items/3"])
-@pytest.mark.parametrize(("document", "pointers"), EXISTING_POINTERS, ids=["words", "a text", "values of a chart"])
+@table("pointer", ["", "/items/3"])
+@table(("document", "pointers"), EXISTING_POINTERS, ids=["words", "a text", "values of a chart"])
 def test_a_fault_of_an_engine_has_a_pointer_to_an_existing_value(
     ask: Asking, document: dict[str, Any], pointers: list[str], pointer: str
 ) -> None:

@@ -75,7 +75,7 @@ ENVIRONMENTS: list[tuple[dict[str, Any], Environment]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "expected"), ENVIRONMENTS)
+@table(("document", "expected"), ENVIRONMENTS)
 def test_the_environment_is_as_stated_and_completed_from_the_platform(
     document: dict[str, Any], expected: Environment
 ) -> None:
@@ -237,7 +237,7 @@ ORIGINS = {
 }
 
 
-@pytest.mark.parametrize(("fact", "member"), ORIGINS.items())
+@table(("fact", "member"), ORIGINS.items())
 def test_the_origin_of_an_environment_fact_shows_whether_it_was_stated(ask: Asking, fact: str, member: str) -> None:
     stated = {"platform": "cuda", "has_triton": True, "plugins": {}}
     found = [

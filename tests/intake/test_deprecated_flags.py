@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from tables import table
 
 from policy.intake.arguments_document import arguments_in, differences, find
@@ -21,6 +20,8 @@ from policy.vllm.tablegen.wheels import FolderSource, SourceReader
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 LOGGING = (
     "--log-config-file is deprecated and will be removed in v0.33.0. "
     "Use --logging-config.pylogging_config_file instead."
@@ -29,7 +30,7 @@ KERNELS = "Deprecated: vLLM IR is being removed, and this option will be removed
 LOGITS = "`logit_bias` is deprecated and will be removed in v0.21. Use `logit_mean` instead."
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "words", "expected"),
     [
         (
@@ -68,7 +69,7 @@ def test_a_deprecated_flag_is_a_warning_in_vllm_s_words(release: str, words: lis
     assert options.warnings == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "words", "end"),
     [
         ("0.23.0", ["--num-redundant-experts", "2"], "; use `--eplb-config.num_redundant_experts` instead"),

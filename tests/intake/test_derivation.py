@@ -130,7 +130,7 @@ CHANGES: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "args", "expected"), CHANGES)
+@table(("fact", "args", "expected"), CHANGES)
 def test_a_change_applies_from_its_release_on(
     ask: Asking, fact: str, args: list[str], expected: dict[str, tuple[Any, str]]
 ) -> None:
@@ -147,7 +147,7 @@ VARIABLE: list[tuple[str, dict[str, str], Any, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "env", "value", "origin", "runner"), VARIABLE)
+@table(("release", "env", "value", "origin", "runner"), VARIABLE)
 def test_the_runners_own_variable_is_a_fact(
     ask: Asking, release: str, env: dict[str, str], value: Any, origin: str, runner: str | None
 ) -> None:
@@ -200,7 +200,7 @@ AFTER_A_REFUSAL: list[tuple[str, list[str], dict[str, str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "env", "value"), AFTER_A_REFUSAL)
+@table(("release", "args", "env", "value"), AFTER_A_REFUSAL)
 def test_nothing_is_derived_after_v1_refuses_a_feature_of_v2(
     ask: Asking, release: str, args: list[str], env: dict[str, str], *, value: bool
 ) -> None:
@@ -252,7 +252,7 @@ ILLEGAL: list[tuple[list[str], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "pointer", "message"), ILLEGAL, ids=[" ".join(args) for args, _, _ in ILLEGAL])
+@table(("args", "pointer", "message"), ILLEGAL, ids=[" ".join(args) for args, _, _ in ILLEGAL])
 def test_a_value_that_no_release_accepts_is_a_fault_at_its_argument(
     ask: Asking, args: list[str], pointer: str, message: str
 ) -> None:

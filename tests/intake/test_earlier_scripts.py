@@ -109,7 +109,7 @@ def test_build_commands_count_for_an_image_that_runs_its_entry_point() -> None:
     assert container.installation.cause == f"`rm` {REPLACED}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "doubts", "changed"),
     [
         ("/usr/bin/pip uninstall -y triton", [f"`pip uninstall` of `triton` {WITHOUT_TRITON}"], None),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deployments import DENSE, TODAY, Asking
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.result import require_known_values
@@ -24,7 +25,7 @@ def warnings(ask: Asking, *flags: str, name: str = NAME, release: str = "0.23.0"
     return [warning for warning in found if "is named like an embedding model" in warning]
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     [
         NAME,

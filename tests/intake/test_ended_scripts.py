@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from tables import table
 
 from policy.intake.command.launcher import read_command
 from policy.intake.command.vllm_command import NO_START_REMEDY
@@ -25,7 +26,7 @@ def read(script: str) -> tuple[list[str], list[str], list[str]]:
     return found.words, found.doubts, [fault.message for fault in faults]
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("env -0 SERVE", "env --null SERVE", "env --nu A=b SERVE", "env -i0 SERVE", "env -0u A SERVE"),
@@ -41,7 +42,7 @@ def test_env_that_refuses_to_start_a_program_starts_no_server(command: str) -> N
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "why"),
     [
         *((f"env A=1 {word} SERVE", word) for word in ("--", "-", "-i", "-0")),
@@ -54,7 +55,7 @@ def test_env_takes_a_word_after_its_operands_for_the_program(command: str, why: 
     assert read(command.replace("SERVE", "vllm serve a/b")) == ([], [], [message])
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "name"),
     [
         *(("env -u '' SERVE", ""), ("env --unset= SERVE", ""), ("env --uns '' SERVE", "")),
@@ -74,7 +75,7 @@ def test_env_that_cannot_unset_a_variable_starts_no_server(command: str, name: s
     )
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("env -u A0 SERVE", "env -C /0 SERVE", "env -0; SERVE", "env -0 x; SERVE", "env -i -- A=1 SERVE"),
@@ -85,7 +86,7 @@ def test_env_that_starts_its_program_starts_the_server(command: str) -> None:
     assert read(command.replace("SERVE", "vllm serve a/b")) == (["a/b"], [], [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "why"),
     [
         ("exit 0; vllm serve a/b", "`exit 0` ends the script before it starts vLLM"),
@@ -121,7 +122,7 @@ def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: st
     assert read(script) == ([], [], [f"{why}, so nothing starts it; remove what comes before"])
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *("trap '' TERM && vllm serve a/b", "trap '' TERM; vllm serve a/b"),
@@ -157,7 +158,7 @@ def test_a_script_that_may_reach_vllm_starts_it(script: str) -> None:
     assert read(script) == (["a/b"], [], [])
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(
@@ -186,7 +187,7 @@ def test_an_option_of_the_shell_doubts_a_script_that_uses_a_variable_that_is_not
     assert (found.words, found.doubts) == (["a/b"], ["`$A` is not set, which ends the script because of `-u`"])
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(
@@ -235,7 +236,7 @@ def test_an_option_of_the_shell_ends_a_script_that_fails(options: list[str]) -> 
     assert read_command([*words[:-1], "set +e; false; vllm serve a/b"], ["a"] * len(words), {}, [], "").words == ["a/b"]
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *("(exit 1); vllm serve a/b", "exec {fd}>x; vllm serve a/b", "exec $X; vllm serve a/b"),
@@ -249,7 +250,7 @@ def test_what_may_not_end_a_script_is_in_doubt(script: str) -> None:
     assert (words, len(doubts), faults) == (["a/b"], 1, [])
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         """perl -e 'exec("vllm","serve","a/b")'""",
@@ -350,7 +351,7 @@ ONCE = [
 ]
 
 
-@pytest.mark.parametrize("script", [*NEVER, *ONCE])
+@table("script", [*NEVER, *ONCE])
 def test_a_branch_or_loop_that_certainly_never_runs_starts_nothing(script: str) -> None:
     text = "vllm() { echo started; }\n" + script.replace("SERVE", "vllm serve a/b")
     done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
@@ -358,7 +359,7 @@ def test_a_branch_or_loop_that_certainly_never_runs_starts_nothing(script: str) 
     assert bool(read(script.replace("SERVE", "vllm serve a/b"))[0]) is (script in ONCE)
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "what"),
     [
         ("while false; do SERVE; done", "while false"),
@@ -387,7 +388,7 @@ def test_a_branch_or_loop_that_may_run_starts_the_server(script: str) -> None:
 WITHOUT_PIPEFAIL = "a `sh` such as dash has no option `pipefail`, and ends the script there"
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "doubts"),
     [
         (["sh", "-c", "set -euo pipefail; exec vllm serve a/b"], [WITHOUT_PIPEFAIL]),
@@ -433,8 +434,8 @@ STATUSES = [
 ]
 
 
-@pytest.mark.parametrize("shell", ["bash", "dash"])
-@pytest.mark.parametrize("command", STATUSES)
+@table("shell", ["bash", "dash"])
+@table("command", STATUSES)
 def test_a_known_test_succeeds_as_in_a_shell(shell: str, command: str) -> None:
     succeeds = subprocess.run([shell, "-c", command], check=False).returncode == 0
     joiner = "&&" if succeeds else "||"
@@ -443,7 +444,7 @@ def test_a_known_test_succeeds_as_in_a_shell(shell: str, command: str) -> None:
     assert read(f"{command} {other} vllm serve a/b")[0] == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("program", "why"),
     [
         ("stdbuf", "`stdbuf` starts nothing without the mode of a stream"),
@@ -465,7 +466,7 @@ def test_a_launcher_that_refuses_its_options_starts_no_server(program: str, why:
     assert done.returncode
 
 
-@pytest.mark.parametrize(
+@table(
     "program",
     [
         *("stdbuf -oL", "stdbuf -i0 -e0", "stdbuf --output=L", "stdbuf -o L", "chrt 1", "chrt 99", "chrt -f 50"),
@@ -489,7 +490,7 @@ def test_only_bash_has_options_of_exec(option: str) -> None:
 SHIFTED = "`shift` takes more arguments than there are, which ends the script"
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "is_ended"),
     [
         (["sh", "-c", "shift; SERVE"], True),

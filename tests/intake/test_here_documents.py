@@ -66,7 +66,7 @@ def test_a_shell_replaces_variables_in_a_text_whose_delimiter_is_not_quoted(text
     assert type(found) is kind
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         "bash <<'E'\nvllm serve a/b\nE",
@@ -84,7 +84,7 @@ def test_a_script_with_a_here_document_is_read(script: str) -> None:
     assert read(script) == (["a/b"], [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "why"),
     [
         ("cat >start.sh <<'E'\nvllm serve a/b\nE\nx", "`cat` writes vLLM's server into a file, which may be run"),

@@ -20,6 +20,7 @@ import pytest
 from hubserver import COMMIT, CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_server
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.model.files import COMPANIONS, MAX_BYTES
 from policy.intake.model.hub import Hub
@@ -665,7 +666,7 @@ def test_the_number_of_concurrent_fetches_is_limited(server: HubServer, make_hub
 # Settings
 
 
-@pytest.mark.parametrize(
+@table(
     "endpoint",
     ["huggingface.co", "ftp://hub", "http://", "https://[", "http://h:99999", "http://h?x", "http://h#x", "http://h\n"],
 )

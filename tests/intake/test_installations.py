@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
+from tables import table
 
 from policy.intake.command.launcher import read_command
 from policy.request.manifest import requests_of
@@ -54,7 +55,7 @@ def decided(
     return decided_manifest(ask, {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [engine]}}, **members)
 
 
-@pytest.mark.parametrize(("script", "expected"), SCRIPTS)
+@table(("script", "expected"), SCRIPTS)
 def test_an_installation_counts_if_it_certainly_reaches_the_vllm_that_starts(
     ask: Asking, script: str, expected: str
 ) -> None:
@@ -80,7 +81,7 @@ VARIABLES: Final[list[tuple[str, str, str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "command", "expected"), VARIABLES)
+@table(("name", "value", "command", "expected"), VARIABLES)
 def test_a_container_s_variables_may_change_where_or_whether_a_command_installs(
     ask: Asking, name: str, value: str, command: str, expected: str
 ) -> None:
@@ -105,7 +106,7 @@ LIKELY: Final[list[tuple[str, str | None, str | None, tuple[str, bool]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("script", "image", "stated", "expected"), LIKELY)
+@table(("script", "image", "stated", "expected"), LIKELY)
 def test_a_release_that_may_be_installed_counts_if_nothing_shows_another(
     ask: Asking, script: str, image: str | None, stated: str | None, expected: tuple[str, bool]
 ) -> None:
@@ -126,7 +127,7 @@ SETUPS: Final[list[tuple[str, str, str]]] = [
 """The scripts of a task, `setup` and `run`, and whose vLLM it is decided for."""
 
 
-@pytest.mark.parametrize(("setup", "run", "expected"), SETUPS)
+@table(("setup", "run", "expected"), SETUPS)
 def test_a_task_s_setup_installs_where_its_command_starts(ask: Asking, setup: str, run: str, expected: str) -> None:
     task = {
         "setup": setup.format("pip install vllm==0.33.0"),

@@ -130,7 +130,7 @@ def answered(decision: Decision) -> dict[str, Any]:
     return {name: getattr(decision, name) for name in decision.__struct_fields__ if name != "decision_id"}
 
 
-@pytest.mark.parametrize("args", SAME)
+@table("args", SAME)
 def test_the_spelling_of_a_command_does_not_change_its_deployment(ask: Asking, args: list[str] | str) -> None:
     found, expected = (answered(ask(asked, models={"dense": DENSE})) for asked in (args, SAME[0]))
     for each in (found, expected):

@@ -1966,8 +1966,8 @@ def test_numbers_are_within_the_bounds_of_their_class(
     assert decision.launch_errors == [f"{BEFORE}{message}" for message in expected]
 
 
-@pytest.mark.parametrize("release", [NEW, "0.23.0"])
-@pytest.mark.parametrize("written", ["FLAG $X", "FLAG=$X", 'FLAG "$(cat /x)"', "FLAG ${X}"])
+@table("release", [NEW, "0.23.0"])
+@table("written", ["FLAG $X", "FLAG=$X", 'FLAG "$(cat /x)"', "FLAG ${X}"])
 def test_a_value_that_is_not_known_is_never_refused_as_written(ask: Asking, release: str, written: str) -> None:
     refused = {}
     for flag in flags(release).by_name.values():
@@ -2191,7 +2191,7 @@ def warned(ask: Asking, release: str, args: list[str]) -> list[str]:
     return [warning for warning in decision.warnings if " warns: " in warning]
 
 
-@pytest.mark.parametrize(("args", "releases", "others", "message"), [row[1:] for row in WARNED], ids=lambda _: "")
+@table(("args", "releases", "others", "message"), [row[1:] for row in WARNED], ids=lambda _: "")
 def test_what_vllm_warns_of_is_a_warning_in_its_words(
     ask: Asking, args: list[str], releases: list[str], others: list[str], message: str
 ) -> None:
@@ -2202,7 +2202,7 @@ def test_what_vllm_warns_of_is_a_warning_in_its_words(
     }
 
 
-@pytest.mark.parametrize(
+@table(
     "args",
     [
         ["--mamba-cache-mode", "align"],

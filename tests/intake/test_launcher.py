@@ -41,7 +41,7 @@ def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
     return read_command(words, PLACES[: len(words)], ENV, faults, "/deployment/args"), faults
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "found", "first"),
     [
         (["--model", "m"], ["--model", "m"], 0),
@@ -68,8 +68,8 @@ def test_the_words_after_vllm_serve_are_its_arguments(words: list[str], found: l
     assert read(words) == (line, [])
 
 
-@pytest.mark.parametrize("module", ["vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main", "vllm.scripts"])
-@pytest.mark.parametrize("start", [["python3", "-m"], ["python", "-u", "-m"], ["torchrun", "-m"]])
+@table("module", ["vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main", "vllm.scripts"])
+@table("start", [["python3", "-m"], ["python", "-u", "-m"], ["torchrun", "-m"]])
 def test_the_words_after_serve_of_a_module_are_its_arguments(start: list[str], module: str) -> None:
     words = [*start, module, "serve", "m"]
     assert read(words) == (CommandLine(["m"], [PLACES[len(words) - 1]], is_serve=True, module=module), [])
@@ -90,8 +90,8 @@ def test_the_words_after_a_server_s_module_are_its_arguments(module: str) -> Non
     assert read(["python3", "-m", module, "--model", "m"]) == (expected, [])
 
 
-@pytest.mark.parametrize("package", ["dist-packages", "site-packages", "a.b"])
-@pytest.mark.parametrize(
+@table("package", ["dist-packages", "site-packages", "a.b"])
+@table(
     ("module", "after"),
     [
         ("vllm.entrypoints.cli.main", ["serve", "m"]),
@@ -108,7 +108,7 @@ def test_a_module_of_vllm_in_another_package_may_be_another_vllm(package: str, m
         assert (found.doubts, found.installation) == ([cause], Installation(None, cause))
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "is_named"),
     [
         (["-m", "a.vllm.entrypoints.new", "--model", "m"], True),
@@ -127,7 +127,7 @@ def test_another_module_of_vllm_in_another_package_starts_no_server_that_is_read
     assert (isinstance(found, UnreadableCommand) and found.names_vllm) is is_named
 
 
-@pytest.mark.parametrize(
+@table(
     "module",
     [
         "vllm.entrypoints.new.server",
@@ -325,7 +325,7 @@ REFUSED = "newer releases of Dynamo refuse `--connector`; write the `--kv-transf
 UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?"
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "passed", "warnings"),
     [
         ("", CACHING, []),
@@ -346,8 +346,8 @@ UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`
         ("--connector nixle", CACHING, [UNKNOWN_CONNECTOR]),
     ],
 )
-@pytest.mark.parametrize("start", ["", "exec ", "A=b python3 -u", "cd /x && "])
-@pytest.mark.parametrize(
+@table("start", ["", "exec ", "A=b python3 -u", "cd /x && "])
+@table(
     "module",
     [
         *("-m dynamo.vllm", "-mdynamo.vllm.main", "-m dynamo.vllm.__main__", "-m dynamo.vllm.unified_main"),
@@ -368,7 +368,7 @@ def test_dynamo_passes_on_its_arguments_without_its_own(
         assert added == (["added by Dynamo"] if passed.endswith(CACHING) else [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "words", "env", "serve"),
     [
         ("vllm serve $MODEL \\\n -tp ${TP:-2}", ["org/m", "-tp", "4"], {}, True),
@@ -408,7 +408,7 @@ def test_a_text_may_consist_of_flags(text: str) -> None:
     assert (read_text(text, {}, faults, "/a").words, faults) == (text.split(), [])
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [
         *(
@@ -454,14 +454,14 @@ NAMED_VLLM = [
 ]
 
 
-@pytest.mark.parametrize("before", NAMED_VLLM)
+@table("before", NAMED_VLLM)
 def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
     words = [*before.split(), "vllm", "serve", "org/m", "--port", "1"]
     assert read(words) == (line_after(before, words[-3:], PLACES[len(words) - 3 : len(words)]), [])
     assert starts_vllm(words, ENV) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "is_found"),
     [
         *(
@@ -519,8 +519,8 @@ OTHER_PROGRAMS: Final = [
 ]
 
 
-@pytest.mark.parametrize("server", ["vllm serve m", f"python3 -m {SERVER} --model m"])
-@pytest.mark.parametrize("script", SCRIPTS)
+@table("server", ["vllm serve m", f"python3 -m {SERVER} --model m"])
+@table("script", SCRIPTS)
 def test_a_script_that_starts_vllm_is_a_doubt(script: str, server: str) -> None:
     line = read_command([*script.split(), *server.split()], ["args"] * 20, {}, [], "")
     assert line.words[-1:] == ["m"]
@@ -529,8 +529,8 @@ def test_a_script_that_starts_vllm_is_a_doubt(script: str, server: str) -> None:
     assert NOT_READ in inner.doubts[0]
 
 
-@pytest.mark.parametrize("program", OTHER_PROGRAMS)
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@table("program", OTHER_PROGRAMS)
+@table("launcher", LAUNCHERS)
 def test_another_program_after_a_launcher_is_a_doubt(launcher: str, program: str) -> None:
     words = [*launcher.split(), *program.split(), "vllm", "serve", "m"]
     line = read_command(words, [""] * len(words), {}, [], "")
@@ -575,7 +575,7 @@ def variable_of(words: list[str], env: Mapping[str, str | None]) -> tuple[str | 
     return {**env, **line.env}.get(V2), bool(line.doubts), bool(line.warnings)
 
 
-@pytest.mark.parametrize(
+@table(
     "before",
     [
         *(
@@ -598,7 +598,7 @@ def test_programs_that_keep_the_environment_leave_the_variable(before: str) -> N
     assert variable_of(["bash", "-c", f"{before} vllm serve m"], SET) == ("0", False, False)
 
 
-@pytest.mark.parametrize(
+@table(
     "before",
     ["exec -c", "exec -cl", "exec -ca x", "exec -c -a x", "env --ignore-env", "env --ignore-e", "env --ig", "env -"],
 )
@@ -608,7 +608,7 @@ def test_programs_that_clear_the_environment_clear_the_variable(before: str) -> 
     assert variable_of(["bash", "-c", f"{before} env {V2}=1 vllm serve m"], SET)[0] == "1"
 
 
-@pytest.mark.parametrize(
+@table(
     "before",
     [
         *(
@@ -638,7 +638,7 @@ UNKNOWN_NAMES: Final = [
 """Words of `env` that may set or remove any variable."""
 
 
-@pytest.mark.parametrize("names", UNKNOWN_NAMES)
+@table("names", UNKNOWN_NAMES)
 def test_env_with_a_name_that_is_not_known_makes_variables_doubtful(names: str) -> None:
     words = ["env", *names.split()]
     known = {**SET, "X": None}
@@ -648,7 +648,7 @@ def test_env_with_a_name_that_is_not_known_makes_variables_doubtful(names: str) 
     assert variable_of([*words, "env", f"{V2}=1", "vllm", "serve", "m"], known) == ("1", True, True)
 
 
-@pytest.mark.parametrize("names", UNKNOWN_NAMES[:-1])
+@table("names", UNKNOWN_NAMES[:-1])
 def test_env_with_a_name_that_a_shell_makes_has_that_doubt(names: str) -> None:
     known = names.replace("$(X)", '"$(x)"')
     assert variable_of(["bash", "-c", f"env {known} vllm serve m"], SET) == (None, True, True)
@@ -656,9 +656,7 @@ def test_env_with_a_name_that_a_shell_makes_has_that_doubt(names: str) -> None:
     assert variable_of(["env", "-S", f"env {known} vllm serve m"], SET) == (None, True, True)
 
 
-@pytest.mark.parametrize(
-    "words", ["A=$(X)", "A=${X}", "-C$(X)", "-C $(X)", "--chdir=$(X)", "-a $(X)", "-va$(X)", "--block-signal=$(X)"]
-)
+@table("words", ["A=$(X)", "A=${X}", "-C$(X)", "-C $(X)", "--chdir=$(X)", "-a $(X)", "-va$(X)", "--block-signal=$(X)"])
 def test_env_with_a_value_that_is_not_known_leaves_the_other_variables(words: str) -> None:
     assert variable_of(["env", *words.split(), "vllm", "serve", "m"], {**SET, "X": None}) == ("0", False, False)
 
@@ -670,7 +668,7 @@ def test_the_variable_of_uv_that_names_a_file_of_variables_makes_them_doubtful()
     assert variable_of(words, {**SET, "UV_ENV_FILE": ""}) == ("0", False, False)
 
 
-@pytest.mark.parametrize(
+@table(
     "shell",
     [
         *(
@@ -692,7 +690,7 @@ def test_files_and_functions_that_a_shell_reads_before_its_script_make_it_doubtf
     assert variable_of(["sh", "-c", f"{shell} 'vllm serve m'"], SET)[1:] == (True, True)
 
 
-@pytest.mark.parametrize("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%", "POSIXLY_CORRECT", "PS4"])
+@table("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%", "POSIXLY_CORRECT", "PS4"])
 def test_variables_of_the_container_that_change_a_shell_make_it_doubtful(name: str) -> None:
     for value in ("x", None):
         assert variable_of(["bash", "-c", "vllm serve m"], {**SET, name: value}) == (None, True, True)
@@ -704,7 +702,7 @@ def test_the_variable_that_names_a_start_up_file_matters_only_to_bash() -> None:
     assert variable_of(["bash", "-c", "export BASH_ENV=x; bash -c 'vllm serve m'"], SET) == (None, True, True)
 
 
-@pytest.mark.parametrize(
+@table(
     "shell",
     [
         *("bash -nc", "bash -c -n", "bash -o noexec -c", "bash -ceo noexec", "bash --version -c", "bash --help -c"),
@@ -722,7 +720,7 @@ def test_a_shell_whose_options_let_it_run_its_script_starts_it(shell: str) -> No
     assert variable_of([*shell.split(), "vllm serve m"], SET) == ("0", False, False)
 
 
-@pytest.mark.parametrize(
+@table(
     "shell",
     [
         *("bash -a -c", "bash -ac", "bash -o allexport -c", "bash --posix -c", "bash -posix -c", "bash -o posix -c"),
@@ -733,7 +731,7 @@ def test_options_of_a_shell_that_change_what_its_script_means_make_it_doubtful(s
     assert variable_of([*shell.split(), "vllm serve m"], SET) == (None, True, True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "found", "env"),
     [
         (["env", "-S", "vllm serve m"], ["m"], {}),
@@ -785,7 +783,7 @@ def test_texts_that_env_splits_may_be_nested_four_times() -> None:
     assert isinstance(starts_vllm(["env", "-S", "-v", *words[1:]], ENV), UnreadableCommand)
 
 
-@pytest.mark.parametrize("options", ["-um", "-Im", "-Bum", "-uWignore -m", "-Xdev -Bm", "-W m -m", "-Wm -m"])
+@table("options", ["-um", "-Im", "-Bum", "-uWignore -m", "-Xdev -Bm", "-W m -m", "-Wm -m"])
 def test_short_options_of_python_may_be_combined(options: str) -> None:
     words = ["python3", *options.split(), SERVER, "--model", "m"]
     at = words.index("--model")
@@ -803,7 +801,7 @@ def test_of_two_servers_the_first_is_read_with_a_warning() -> None:
     assert (found.words, found.warnings) == (["a"], ["the script starts vLLM 2 times; the first is read"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words", "doubt"),
     [
         ("vllm serve a --help; vllm serve b", ["b"], ""),
@@ -823,7 +821,7 @@ def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, word
 GAP = "a value that is not known and replaces a part of it before the shell reads it"
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "words"),
     [
         ('eval "exec vllm serve m $NOBODY -tp 2"', ["m", "$NOBODY", "-tp", "2"]),
@@ -845,7 +843,7 @@ def test_an_eval_of_which_only_arguments_are_not_known_starts_vllm_with_a_doubt(
     assert unknown == {word for word in words if "$" in word}
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         'eval "$NOBODY"',
@@ -862,7 +860,7 @@ def test_an_eval_that_may_start_something_else_is_not_read(script: str) -> None:
     assert (found.words, ["`eval` runs" in fault.message for fault in faults]) == ([], [True])
 
 
-@pytest.mark.parametrize(
+@table(
     "words",
     [
         ["sleep", "infinity"],
@@ -932,8 +930,8 @@ def test_a_command_that_does_not_start_vllm_is_a_fault(words: list[str]) -> None
     ] == [("/a", True)]
 
 
-@pytest.mark.parametrize("before", [[], ["A=b"], ["A=b", "C="]])
-@pytest.mark.parametrize("path", ["./A=b", "/x/A=b", "../a/A=b="])
+@table("before", [[], ["A=b"], ["A=b", "C="]])
+@table("path", ["./A=b", "/x/A=b", "../a/A=b="])
 def test_a_path_that_ends_like_an_assignment_is_a_program(path: str, before: list[str]) -> None:
     line, (fault,) = read([*before, path, "vllm", "serve", "m"])
     assert (line.words, fault.message.partition(",")[0]) == (
@@ -1170,7 +1168,7 @@ HIDDEN: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("script", "why"), HIDDEN)
+@table(("script", "why"), HIDDEN)
 def test_a_script_that_hides_vllm_cannot_be_read(script: str, why: str) -> None:
     for words in (["bash", "-c", script], ["sh", "-c", "bash -c " + shlex.quote(script)]):
         assert starts_vllm(words, {}) == UnreadableCommand(why, "", names_vllm=True)
@@ -1246,7 +1244,7 @@ def test_a_program_that_runs_something_else_is_none_of_them(command: str) -> Non
     assert read(["bash", "-c", f"{command}; vllm serve m"])[1] == []
 
 
-@pytest.mark.parametrize(("words", "why", "place", "names_vllm"), UNREAD)
+@table(("words", "why", "place", "names_vllm"), UNREAD)
 def test_an_unreadable_command_is_a_fault_with_its_reason(
     words: list[str], why: str, place: int, *, names_vllm: bool
 ) -> None:
@@ -1272,7 +1270,7 @@ def test_an_unreadable_script_without_vllm_does_not_name_it() -> None:
         assert not found.names_vllm
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "found"),
     [
         (["$(A)", "serve", "m"], ["m"]),
@@ -1387,7 +1385,7 @@ WORD = st.sampled_from(
 ) | st.text(max_size=8)
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "command"),
     [
         (["vllm", "run-batch", "-i", "a", "--model", "m"], "vllm run-batch"),
@@ -1464,7 +1462,7 @@ PACKAGES = [
 ]
 
 
-@pytest.mark.parametrize("before", PACKAGES)
+@table("before", PACKAGES)
 def test_a_program_that_runs_the_package_of_vllm_starts_vllm(before: str) -> None:
     words = [*before.split(), "serve", "m", "--port", "1"]
     line, faults = read(words)
@@ -1549,7 +1547,7 @@ INSTALLED: list[tuple[str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("script", "version"), INSTALLED)
+@table(("script", "version"), INSTALLED)
 def test_the_vllm_that_a_script_installs_or_runs_is_found(script: str, version: str | None) -> None:
     for words in (["bash", "-c", script], ["sh", "-c", f"bash -c {shlex.quote(script)}"]):
         line, faults = read(words)
@@ -1561,7 +1559,7 @@ def test_the_vllm_that_a_script_installs_or_runs_is_found(script: str, version: 
         assert version is None or f" vLLM {version}" in cause
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *("# pip install vllm==0.33.0\nvllm serve m", "echo pip install vllm==0.33.0; vllm serve m"),
@@ -1600,7 +1598,7 @@ def test_a_doubt_about_variables_is_reported_once(script: str, doubts: list[str]
     assert (line.doubts, line.warnings) == (expected, [f"{doubt}; variables are not certain" for doubt in expected])
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         'A="vllm serve m"; X=$($A)',
@@ -1626,7 +1624,7 @@ def test_a_program_in_a_substitution_that_is_not_known_may_start_vllm(script: st
     assert (line.words, bool(line.doubts), faults) == (["n"], True, [])
 
 
-@pytest.mark.parametrize(
+@table(
     "substitution",
     [
         *(

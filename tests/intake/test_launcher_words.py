@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import table
 
 from policy.intake.command.launcher import find_server, read_command
 from policy.intake.command.launcher_grammar import Launcher, Meaning
@@ -175,7 +176,7 @@ def assert_doubtful(words: list[str]) -> None:
         assert (bool(found.doubts), bool(found.warnings)) == (True, True)
 
 
-@pytest.mark.parametrize("before", KNOWN)
+@table("before", KNOWN)
 def test_a_launcher_with_its_own_words_gives_the_answer_of_the_command_after_it(before: str) -> None:
     for rest in RESTS:
         assert essence([*before.split(), *rest]) == essence([*rest])
@@ -185,7 +186,7 @@ def test_a_launcher_with_its_own_words_gives_the_answer_of_the_command_after_it(
             assert essence([shell, "-c", script]) == essence([shell, "-c", shlex.join(rest)])
 
 
-@pytest.mark.parametrize("before", CHANGING)
+@table("before", CHANGING)
 def test_a_launcher_that_may_change_variables_adds_a_doubt_to_that_answer(before: str) -> None:
     for rest in RESTS:
         found, plain = answer([*before.split(), *rest]), answer([*rest])
@@ -198,8 +199,8 @@ def test_a_launcher_that_may_change_variables_adds_a_doubt_to_that_answer(before
             assert found == plain
 
 
-@pytest.mark.parametrize("before", OF_PYTHON)
-@pytest.mark.parametrize(
+@table("before", OF_PYTHON)
+@table(
     "rest",
     ["vllm serve m", "/opt/bin/vllm serve m", f"/x/{MODULE.replace('.', '/')}.py --model m", "launch.py vllm serve m"],
 )
@@ -207,8 +208,8 @@ def test_a_launcher_of_python_files_gives_the_answer_of_python(before: str, rest
     assert essence([*before.split(), *rest.split()]) == essence(["python3", *rest.split()])
 
 
-@pytest.mark.parametrize("before", OF_MODULES)
-@pytest.mark.parametrize("rest", [f"{MODULE} --model m", "vllm.entrypoints.cli.main serve m", "wrap vllm serve m", "x"])
+@table("before", OF_MODULES)
+@table("rest", [f"{MODULE} --model m", "vllm.entrypoints.cli.main serve m", "wrap vllm serve m", "x"])
 def test_a_launcher_of_python_modules_gives_the_answer_of_python_with_that_module(before: str, rest: str) -> None:
     assert essence([*before.split(), *rest.split()]) == essence(["python3", "-m", *rest.split()])
 
@@ -219,13 +220,13 @@ def test_a_launcher_of_python_files_may_be_told_to_start_a_program(before: str) 
         assert essence([*before.split(), *rest]) == essence([*rest])
 
 
-@pytest.mark.parametrize("before", STOPPING)
+@table("before", STOPPING)
 def test_an_option_with_which_nothing_is_started_starts_nothing(before: str) -> None:
     assert answer([*before.split(), *VLLM]) is None
     assert answer(["sh", "-c", f"nohup {before} vllm run-batch"]) is None
 
 
-@pytest.mark.parametrize("before", UNKNOWN)
+@table("before", UNKNOWN)
 def test_a_word_that_a_launcher_does_not_have_is_a_doubt(before: str) -> None:
     words = [*before.split(), *VLLM]
     found = answer(words)
@@ -244,7 +245,7 @@ OTHERS: Final = [
 ]
 
 
-@pytest.mark.parametrize("before", OTHERS)
+@table("before", OTHERS)
 def test_another_program_after_a_launcher_may_start_vllm_and_is_not_read(before: str) -> None:
     found = answer([*before.split(), *VLLM])
     assert isinstance(found, UnreadableCommand)
@@ -260,7 +261,7 @@ def test_a_program_that_prints_starts_nothing_after_a_launcher(before: str) -> N
     assert answer([*before.split(), "vllm", "run-batch"]) is None
 
 
-@pytest.mark.parametrize("name", sorted(UNREAD_LAUNCHERS))
+@table("name", sorted(UNREAD_LAUNCHERS))
 def test_a_launcher_whose_words_are_not_read_is_a_doubt(name: str) -> None:
     for before in ([name], [name, "-x", "y"], ["nohup", name], ["timeout", "5", name, "--"]):
         found = answer([*before, *VLLM])
@@ -270,7 +271,7 @@ def test_a_launcher_whose_words_are_not_read_is_a_doubt(name: str) -> None:
         assert answer([*before, "nginx"]) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "command", ["numactl -C $CPUS", "timeout $T", "timeout -k $T 5", "gosu $U", "numactl --membind=$N", "numactl -m$N"]
 )
 def test_a_value_or_operand_that_is_not_known_is_no_doubt(command: str) -> None:
@@ -278,7 +279,7 @@ def test_a_value_or_operand_that_is_not_known_is_no_doubt(command: str) -> None:
     assert answer(["sh", "-c", f"{command} nginx"]) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "command", ["exec $A", "numactl $A", "uv $A run", "timeout 5 $A", "numactl -l$A", "nohup {a,b}", "rocprofv3 $A --"]
 )
 def test_a_word_that_may_be_an_option_or_a_program_is_a_doubt(command: str) -> None:

@@ -97,8 +97,8 @@ def test_classes_of_models_are_reported(ask: Asking, value: str, expected: str) 
     check(ask, ["serve", "dense", f"{flag}={value}"], "0.33.0", found)
 
 
-@pytest.mark.parametrize("release", ["0.20.2", "0.33.0"])
-@pytest.mark.parametrize(
+@table("release", ["0.20.2", "0.33.0"])
+@table(
     ("value", "expected"),
     [("x", "x"), ("lora_filesystem_resolver,mine", "mine"), ("", ""), ("lora_hf_hub_resolver", "")],
 )

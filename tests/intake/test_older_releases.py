@@ -108,7 +108,7 @@ def test_a_deployment_is_decided_without_its_model(
     assert (decision.warnings, decision.launch_errors) == (expected, [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "args", "errors"),
     [
         ("0.12.0", ["--speculative-config", '{"method": "ngram"}'], ["ngram is not supported yet."]),
@@ -302,7 +302,7 @@ def test_vllm_serve_takes_the_model_where_the_release_does(
         assert found == ([] if launch_error is None else [launch_error.format(release)]), args
 
 
-@pytest.mark.parametrize(
+@table(
     ("module", "starts", "not_in"),
     [
         ("vllm serve", [], ["0.6.0", "0.20.0", "0.33.0"]),

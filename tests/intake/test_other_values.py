@@ -7,6 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.request.manifest import requests_of
@@ -81,7 +82,7 @@ def test_a_stated_release_refuses_it(ask: Asking, args: list[str], message: str)
     assert [fault.message[: len(message)] for fault in raised.value.faults] == [message]
 
 
-@pytest.mark.parametrize(
+@table(
     ("args", "message"),
     [
         (["--enable-prefix-caching=false"], "`--enable-prefix-caching` takes no value"),  # no release takes one
@@ -104,7 +105,7 @@ def test_a_value_that_no_release_takes_is_a_fault(ask: Asking, args: list[str], 
 INVALID_JSON = '{"a": [' + "1, " * 1000
 
 
-@pytest.mark.parametrize(
+@table(
     ("flag", "text", "parses"),
     [
         ("--kv-transfer-config", INVALID_JSON, 1),  # facts depend on it, so no other release's value is known

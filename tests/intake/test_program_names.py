@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.program_names import MISSING_PROGRAM_MESSAGE
@@ -31,15 +32,15 @@ def doubts_of(words: list[str], env: dict[str, str | None] | None = None) -> lis
     return [doubt for doubt in found.doubts if "is not read" not in doubt]
 
 
-@pytest.mark.parametrize("before", ["", "tini --", "dumb-init", "nohup", "timeout 5", "nice", "setsid", "stdbuf -oL"])
-@pytest.mark.parametrize("program", ["exec", "command", "builtin", "exec -a x"])
+@table("before", ["", "tini --", "dumb-init", "nohup", "timeout 5", "nice", "setsid", "stdbuf -oL"])
+@table("program", ["exec", "command", "builtin", "exec -a x"])
 def test_a_command_of_shells_may_be_no_program(program: str, before: str) -> None:
     first = program.partition(" ")[0]
     assert doubts_of([*before.split(), *program.split(), "vllm", *SERVE]) == [ABSENT[first]]
     assert doubts_of(["env", "A=b", *before.split(), *program.split(), "vllm", *SERVE]) == [ABSENT[first]]
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "doubts"),
     [
         (["V=0", "vllm", *SERVE], [ASSIGNS]),
@@ -69,7 +70,7 @@ def test_shells_know_their_commands_and_assignments_and_other_programs_do_not(
     assert doubts_of(words) == doubts
 
 
-@pytest.mark.parametrize(
+@table(
     "program",
     [
         *("$HOME/bin/vllm", "~/bin/vllm", "~user/vllm", "${VENV}/bin/vllm", "$(NAME)/bin/vllm", "$$(SET)/vllm"),
@@ -92,7 +93,7 @@ def test_what_kubernetes_replaces_in_the_folder_of_a_program_is_no_doubt(program
     assert doubts_of([program, *SERVE], {"SET": "/opt", "HIDDEN": None}) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "doubts"),
     [
         ("V=0 exec vllm serve a/b", []),
@@ -108,8 +109,8 @@ def test_a_shell_expands_what_is_not_quoted(text: str, doubts: list[str] | None)
     assert found.doubts == doubts if doubts is not None else not found.words
 
 
-@pytest.mark.parametrize("python", ["python3", "python3 -u -X dev", "torchrun --standalone", "accelerate launch"])
-@pytest.mark.parametrize(
+@table("python", ["python3", "python3 -u -X dev", "torchrun --standalone", "accelerate launch"])
+@table(
     ("file", "is_doubted"),
     [("vllm", True), ("~/bin/vllm", True), ("$HOME/bin/vllm", True), ("/opt/bin/vllm", False), ("./vllm", False)],
 )
@@ -136,7 +137,7 @@ def engine(document: dict[str, Any]) -> Container:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "doubts"),
     [
         ({"unit": f"[Service]\nExecStart=exec {RUN}\n"}, [ABSENT["exec"]]),

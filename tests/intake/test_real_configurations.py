@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 from deployments import DENSE, HEADS, MODELS, Asking, Config
+from tables import table
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.registry import ModelQuery, Unsupported, select_class
@@ -56,9 +57,7 @@ FACTS: list[tuple[str, str, list[str], dict[str, Config], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("fact", "release", "args", "models", "expected"), FACTS, ids=[f"{r[0]} {r[1]} {' '.join(r[2])}" for r in FACTS]
-)
+@table(("fact", "release", "args", "models", "expected"), FACTS, ids=[f"{r[0]} {r[1]} {' '.join(r[2])}" for r in FACTS])
 def test_a_fact_is_what_vllm_had(
     ask: Asking, fact: str, release: str, args: list[str], models: dict[str, Config], expected: Any
 ) -> None:

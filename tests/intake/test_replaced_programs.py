@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tables import table
 
 from policy.intake.command.launcher import find_server
 from policy.intake.command.vllm_command import ServerCommand
@@ -18,7 +19,7 @@ def installation(script: str) -> Installation | None:
     return found.installation
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("rm /usr/local/bin/vllm", "rm -f $(which vllm)", 'rm "$(command -v vllm)"', f"rm -rf {FOLDER}/vllm"),
@@ -36,7 +37,7 @@ def installation(script: str) -> Installation | None:
         ),
     ],
 )
-@pytest.mark.parametrize("joiner", ["; ", " && ", " || true; "])
+@table("joiner", ["; ", " && ", " || true; "])
 def test_a_command_that_may_replace_the_program_makes_the_release_uncertain(command: str, joiner: str) -> None:
     found = installation(f"{command}{joiner}vllm serve m")
     assert found is not None
@@ -44,7 +45,7 @@ def test_a_command_that_may_replace_the_program_makes_the_release_uncertain(comm
     assert found.cause.endswith("may replace or remove the vLLM of the image before the start")
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("rm -rf /tmp/x", "rm -rf /root/.cache/vllm", "ln -s /models/vllm /m", "cp /usr/local/bin/vllm /x/y"),
@@ -63,7 +64,7 @@ FOUND = "$(python3 -c 'import vllm,os;print(os.path.dirname(vllm.__file__))')"
 CHANGED = "may replace or remove the vLLM of the image before the start"
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(f"sed -i s/a/b/ {PACKAGES}/vllm/envs.py; SERVE", f"patch -p1 -d {PACKAGES} < /p/x.patch; SERVE"),
@@ -119,7 +120,7 @@ def test_any_program_that_may_change_a_place_that_the_engine_is_loaded_from_coun
     assert found.cause.endswith(CHANGED)
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(
@@ -192,7 +193,7 @@ def test_a_program_that_may_fill_a_folder_above_such_a_place_counts(script: str)
     assert found.cause.endswith(CHANGED)
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *("tar -C /tmp -xf x; SERVE", "tar -C /models -xf x; SERVE", "cd /tmp; tar xf x; SERVE", "tar xf x; SERVE"),
@@ -237,7 +238,7 @@ def test_a_change_after_an_installation_makes_its_version_the_likely_one() -> No
     assert found == Installation(None, f"`sed` {CHANGED}", likely="0.33.0")
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(f"cat {PACKAGES}/vllm/version.py; SERVE", f"ls {PACKAGES} > /tmp/x; SERVE", f"test -d {PACKAGES}; SERVE"),
@@ -274,7 +275,7 @@ def doubts(script: str) -> list[str]:
     return found.doubts
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "program"),
     [
         (f"git clone https://huggingface.co/facebook/opt-125m {MODEL}; SERVE", "git"),
@@ -305,7 +306,7 @@ def test_a_folder_with_the_name_of_the_model_may_be_another_model(command: str, 
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *(f"huggingface-cli download {MODEL}", f"hf download --token x {MODEL} --local-dir /x", f"ls {MODEL}"),
@@ -329,7 +330,7 @@ def test_any_model_may_be_changed_by_a_command_that_writes_in_too_many_folders()
     assert doubts(f"touch {many}; vllm serve /models/q") == [f"`touch` {MODEL_CHANGED}"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "doubt"),
     [
         ("sed -i s/Qwen3ForCausalLM/OPTForCausalLM/ /models/q/config.json", f"`sed` {MODEL_CHANGED}"),
@@ -375,7 +376,7 @@ def test_any_model_may_be_changed_by_a_command_that_writes_in_too_many_folders()
         ("find /models -name x -exec sed -i s/a/b/ {} +", f"`find` {MODEL_MADE}"),
     ],
 )
-@pytest.mark.parametrize(
+@table(
     "server",
     [
         *("vllm serve /models/q", "vllm serve /models/q/ --port 80", "vllm serve --model=/models/x/../q"),
@@ -409,7 +410,7 @@ def test_a_command_that_may_change_the_file_of_config_is_a_doubt(command: str, s
     assert doubts(f"{command}; vllm serve a/b {server}") == [doubt]
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("cat /models/q/config.json", "ls /models", "mkdir -p /models/q", "chmod -R a+r /models", "cd /models/q; ls"),
@@ -423,12 +424,12 @@ def test_a_command_that_may_change_the_file_of_config_is_a_doubt(command: str, s
         *("tar xf x; git pull", "cp -r /a/b /models/q2", "sed -n 1p /models/q/config.json", "sed -i s/a/b/ t.yaml"),
     ],
 )
-@pytest.mark.parametrize("server", ["vllm serve /models/q", "vllm serve Qwen/Qwen3-8B --config s.yaml"])
+@table("server", ["vllm serve /models/q", "vllm serve Qwen/Qwen3-8B --config s.yaml"])
 def test_a_command_that_leaves_the_folder_of_the_model_as_it_is_is_certain(command: str, server: str) -> None:
     assert doubts(f"{command}; {server}") == []
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(
@@ -487,17 +488,17 @@ OUTPUTS = [
 ]
 
 
-@pytest.mark.parametrize("command", [*UNKNOWN_NAMES, *NAMED_AFTER_SOURCE])
+@table("command", [*UNKNOWN_NAMES, *NAMED_AFTER_SOURCE])
 def test_a_path_of_which_a_part_is_not_known_may_be_the_folder_of_the_model(command: str) -> None:
     assert len(doubts(f"{command}; vllm serve {MODEL}")) == 1
 
 
-@pytest.mark.parametrize("command", OUTPUTS)
+@table("command", OUTPUTS)
 def test_a_program_that_reads_counts_with_what_it_may_write(command: str) -> None:
     assert len(doubts(f"{command.format(f'{MODEL}/config.json')}; vllm serve {MODEL}")) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("echo x > /tmp/$X", "echo x > /var/log/$A.log", "echo x > $LOG", "echo x | tee $LOG", "echo x > $D/a.log"),
@@ -536,7 +537,7 @@ def test_any_model_may_be_changed_by_many_paths_of_which_parts_are_not_known() -
     assert len(doubts(f"cp -r /x $D; vllm serve {'a/' * 20}b")) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("cp -r /x $PWD/vllm", "echo x > $PWD/vllm/envs.py", "echo x > $(pwd)/vllm/__init__.py", "ln -s /x/vllm"),

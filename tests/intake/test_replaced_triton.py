@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from deployments import TODAY
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.result import require_known_values
@@ -31,7 +31,7 @@ def doubts(ask: Asking, script: str) -> tuple[list[str], list[str]]:
     return warnings, []
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "subcommand", "named"),
     [
         (f"pip uninstall -y triton; {V}", "uninstall", "triton"),
@@ -55,7 +55,7 @@ def test_triton_may_be_absent(ask: Asking, script: str, subcommand: str, named: 
     assert [each.startswith(why) for each in faults] == [True]
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *("echo triton | xargs pip uninstall -y", "pip freeze | xargs -n 1 pip3 uninstall -y", "pip uninstall -yr /r"),
@@ -69,7 +69,7 @@ def test_packages_that_are_not_known_may_be_triton(ask: Asking, command: str) ->
     assert any(each.startswith(why) for each in faults)
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(f"A=$({U}); {V}", f'A="$({U})"; {V}', f"A=`{U}`; {V}", f"export A=$({U}); {V}", f"echo $({U}); {V}"),
@@ -89,7 +89,7 @@ def test_a_substitution_may_replace_triton(ask: Asking, script: str) -> None:
     assert any(each.startswith(warnings[0]) for each in faults)
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(f"until {V}; do {U}; done", f"while true; do {V}; {U}; done", f"for i in 1 2; do {V}; {U}; done"),
@@ -111,7 +111,7 @@ def test_a_substitution_that_is_not_read_is_a_doubt(ask: Asking) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(f"{V} | tee log; {U}", f"setsid -w {V}; {U}", f"A='$({U})'; {V}", f"{V}; A=$({U})"),

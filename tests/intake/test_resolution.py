@@ -130,7 +130,7 @@ BACKEND: list[tuple[Document, ModelQuery, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "query", "expected"), BACKEND)
+@table(("document", "query", "expected"), BACKEND)
 def test_the_transformers_backend_is_used_for_its_own_name(
     document: Document, query: ModelQuery, expected: str
 ) -> None:
@@ -172,7 +172,7 @@ REFUSED: list[tuple[str, Document, ModelQuery, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "query", "reason"), REFUSED)
+@table(("release", "document", "query", "reason"), REFUSED)
 def test_a_model_that_a_release_refuses_is_refused_with_its_message(
     release: str, document: Document, query: ModelQuery, reason: str
 ) -> None:
@@ -377,7 +377,7 @@ LATENT: list[tuple[str, Document, ModelQuery, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "document", "query", "expected"), LATENT)
+@table(("release", "document", "query", "expected"), LATENT)
 def test_latent_attention_follows_from_the_language_model(
     release: str, document: Document, query: ModelQuery, *, expected: bool
 ) -> None:

@@ -106,7 +106,7 @@ def test_an_uncertain_expansion_outside_quotes_may_be_any_number_of_words(text: 
         assert type(word) is Pattern or (type(word) is Unknown and word.is_several)
 
 
-@pytest.mark.parametrize("text", ['"$NO"', '"${NO:+x}"', '"$(a b)"', '"`a`"', '"${TP%4}"', '"$*"', '"${X[*]}"'])
+@table("text", ['"$NO"', '"${NO:+x}"', '"$(a b)"', '"`a`"', '"${TP%4}"', '"$*"', '"${X[*]}"'])
 def test_an_uncertain_expansion_in_quotes_is_one_word(text: str) -> None:
     word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, False)
@@ -211,15 +211,13 @@ def test_a_script_that_changes_how_it_is_read_is_in_doubt(text: str) -> None:
     assert any(command.words[0] == "r" and command.doubt for command in commands)
 
 
-@pytest.mark.parametrize(
-    "text", ["A=1; A+=2; r $A", "r $'x'", "r a &>b c", "A=(a b); r ${A[@]}", "A=a; r ${A/a/b}", "A=a; r ${A:0:1}"]
-)
+@table("text", ["A=1; A+=2; r $A", "r $'x'", "r a &>b c", "A=(a b); r ${A[@]}", "A=a; r ${A/a/b}", "A=a; r ${A:0:1}"])
 def test_syntax_of_bash_is_in_doubt_in_another_shell(text: str) -> None:
     for is_bash in (True, False):
         assert bool(split(text, {}, is_bash=is_bash)[-1].doubt) is not is_bash
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "set -eu; cd /x; r",
@@ -234,7 +232,7 @@ def test_an_ordinary_script_is_not_in_doubt(text: str) -> None:
     assert split(text, {})[-1].doubt == ""
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         '$(echo ")" -- "(")',
@@ -318,7 +316,7 @@ def test_a_variable_that_a_script_sets_in_another_way_is_unknown(text: str) -> N
     assert type(command.words[-1]) is Unknown
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words"),
     [
         ('x=(a b)\nif c; then x+=(d); fi\nr "${x[@]}" e', ["r", "a", "b", "${x[@]}", "e"]),
@@ -371,7 +369,7 @@ def test_the_number_before_a_redirection_may_be_of_any_length() -> None:
         assert split(f"r a {number}>x b", {})[0].words == ["r", "a", "b"]
 
 
-@pytest.mark.parametrize("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=(", "x=(\\", "x=(a\\", "x=( \\", "x=(a\n\\"])
+@table("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=(", "x=(\\", "x=(a\\", "x=( \\", "x=(a\n\\"])
 def test_an_array_that_is_not_closed_is_a_fault(text: str) -> None:
     with pytest.raises(ShellSyntaxError, match="the array at character 3 is not closed"):
         split(text, {})
@@ -455,7 +453,7 @@ def test_the_arguments_of_a_script_are_its_positional_parameters() -> None:
     assert split('run "$@" x', {})[0].words == ["run", "x"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words"),
     [
         ('set -- a "b c"; run "$@"', ["run", "a", "b c"]),
@@ -545,7 +543,7 @@ def test_kubernetes_substitutes_known_variables_and_leaves_the_rest(word: str, f
     assert (found, type(found)) == (filled, kind)
 
 
-@pytest.mark.parametrize(
+@table(
     ("word", "kind"),
     [
         ("$(NOBODY)", Unknown),

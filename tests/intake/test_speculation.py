@@ -185,8 +185,8 @@ ILLEGAL: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
-@pytest.mark.parametrize(("key", "value"), ILLEGAL)
+@table("release", ["0.26.0", "0.33.0"])
+@table(("key", "value"), ILLEGAL)
 def test_a_value_of_an_illegal_type_is_a_fault_in_releases_that_read_their_runner_midway_too(
     ask: Asking, release: str, key: str, value: Any
 ) -> None:
@@ -231,7 +231,7 @@ SERVED: list[tuple[str, str, list[str], Origin, Origin]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "kind", "args", "method", "parallel"), SERVED)
+@table(("release", "kind", "args", "method", "parallel"), SERVED)
 def test_a_repository_of_speculators_gives_its_verifier_and_itself_as_the_draft(
     ask: Asking, release: str, kind: str, args: list[str], method: Origin, parallel: Origin
 ) -> None:
@@ -275,7 +275,7 @@ NOT_SPECULATORS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("inner", NOT_SPECULATORS)
+@table("inner", NOT_SPECULATORS)
 def test_a_repository_without_a_verifier_is_an_ordinary_model(ask: Asking, inner: Any) -> None:
     models = {"x": {**DENSE, "speculators_config": inner}}
     decision = ask(["--model", "x"], models=models)

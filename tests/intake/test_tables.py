@@ -78,7 +78,7 @@ BREAKABLE = [
 ]
 
 
-@pytest.mark.parametrize(("release", "platform", "architecture", "expected"), BREAKABLE)
+@table(("release", "platform", "architecture", "expected"), BREAKABLE)
 def test_some_architectures_get_breakable_cuda_graphs_by_default(
     release: str, platform: str, architecture: str, *, expected: bool
 ) -> None:

@@ -107,7 +107,7 @@ POOLS: list[tuple[Config, list[str], tuple[Any, str], tuple[Any, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "args", "convert", "attention"), POOLS)
+@table(("config", "args", "convert", "attention"), POOLS)
 def test_how_a_model_pools_and_attends(
     ask: Asking, config: Config, args: list[str], convert: tuple[Any, str], attention: tuple[Any, str]
 ) -> None:
@@ -216,7 +216,7 @@ DISABLED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "disabled"), DISABLED)
+@table(("text", "disabled"), DISABLED)
 def test_multi_head_latent_attention_can_be_switched_off_by_a_variable(
     ask: Asking, text: str, *, disabled: bool
 ) -> None:
@@ -304,7 +304,7 @@ REPOSITORIES: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "files", "expected"), REPOSITORIES)
+@table(("release", "files", "expected"), REPOSITORIES)
 def test_a_repository_whose_modules_pool_is_a_pooling_model(
     ask: Asking, release: str, files: dict[str, str], expected: str
 ) -> None:

@@ -66,7 +66,7 @@ def test_a_stated_cpu_needs_no_warning(ask: Asking) -> None:
     assert answer(ask, DENSE, "0.27.1", **given)[2] == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "value", "platform", "warned"),
     [
         ("0.27.1", "cpu", None, "cuda"),

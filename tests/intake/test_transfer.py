@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 if TYPE_CHECKING:
     from deployments import Asking
@@ -77,7 +78,7 @@ CONNECTORS: list[tuple[str, list[str], dict[str, str], tuple[bool, str], dict[st
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "env", "presence", "expected"), CONNECTORS)
+@table(("release", "args", "env", "presence", "expected"), CONNECTORS)
 def test_a_connector_is_stated_or_implied(
     ask: Asking,
     release: str,

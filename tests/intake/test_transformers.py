@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.model.tables import provenance, releases, tables
@@ -45,7 +46,7 @@ def decided(
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "stated", "expected"),
     [
         ("0.24.0", None, (False, "v1")),
@@ -68,7 +69,7 @@ def test_a_release_of_transformers_reads_the_model(
     assert (HYBRID in answer.facts and answer.facts[HYBRID].value, answer.runner) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("release", "stated", "config", "expected"),
     [
         ("0.25.0", None, GRANITE, [("5.13.1", {"5.12.1": ("v2", True)})]),
@@ -119,9 +120,7 @@ def test_a_release_that_does_not_fit_is_a_warning(
     assert [text for text in decided(policy, release, stated, DENSE).warnings if "Transformers" in text] == expected
 
 
-@pytest.mark.parametrize(
-    "stated", ["", "5", "v5.14.1", "5.14.1rc1", ">=5.14", "5.14.1 ", 5.14, True, ["5.14.1"], "5." * 99]
-)
+@table("stated", ["", "5", "v5.14.1", "5.14.1rc1", ">=5.14", "5.14.1 ", 5.14, True, ["5.14.1"], "5." * 99])
 def test_anything_but_a_release_is_refused(policy: Policy, stated: Any) -> None:
     with pytest.raises(RequestInvalid, match="expected a release of Transformers such as"):
         decided(policy, "0.26.0", stated)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from deployments import DENSE, HEADS, MODELS, TODAY
+from tables import table
 
 from policy.errors import RequestInvalid
 from policy.intake.result import require_known_values
@@ -86,13 +87,13 @@ def asked(ask: Asking, config: Config, overrides: Any) -> Config:
     return ask.request(["--model", "x", "--hf-overrides", json.dumps(overrides)], RELEASE, models={"x": config})
 
 
-@pytest.mark.parametrize(("config", "overrides", "why"), ROWS)
+@table(("config", "overrides", "why"), ROWS)
 def test_they_are_decided_with_a_warning(ask: Asking, config: Config, overrides: Any, why: str) -> None:
     warnings = ask.document(asked(ask, config, overrides)).warnings
     assert [text for text in warnings if text.startswith(DIFFERS)] == [DIFFERS + why]
 
 
-@pytest.mark.parametrize(("config", "overrides", "why"), ROWS)
+@table(("config", "overrides", "why"), ROWS)
 def test_they_are_undecided_where_all_has_to_be_known(ask: Asking, config: Config, overrides: Any, why: str) -> None:
     result = ask.policy.evaluate(read_request(asked(ask, config, overrides), ask.policy.releases), TODAY)
     assert result.intake is not None
@@ -101,7 +102,7 @@ def test_they_are_undecided_where_all_has_to_be_known(ask: Asking, config: Confi
     assert [(fault.pointer, fault.message) for fault in caught.value.faults] == [("/deployment", DIFFERS + why)]
 
 
-@pytest.mark.parametrize(("config", "overrides"), USUAL)
+@table(("config", "overrides"), USUAL)
 def test_fields_as_usual_have_none(ask: Asking, config: Config, overrides: Any) -> None:
     warnings = ask.document(asked(ask, config, overrides)).warnings
     assert [text for text in warnings if text.startswith(DIFFERS)] == []

@@ -149,7 +149,7 @@ def test_a_text_is_interpolated_or_refused(text: str) -> None:
     assert bool(found.unknown) == any(UNKNOWN in what for _, what in found.assumptions)
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "words"),
     [
         ("--model ${M:-a/b} -tp ${TP:-2}", ["--model", "a/b", "-tp", "2"]),
@@ -174,7 +174,7 @@ def test_the_tag_of_an_image_may_have_a_default_and_may_be_unknown() -> None:
     assert engine(image="$REGISTRY/vllm/vllm-openai:v0.23.0", entrypoint=None).vllm_version == "0.23.0"
 
 
-@pytest.mark.parametrize(
+@table(
     ("environment", "env", "note"),
     [
         (["A=${B:-1}"], {"A": "1"}, ""),
@@ -326,7 +326,7 @@ def test_only_the_variables_of_services_are_read_as_go_reads_them() -> None:
     assert read_documents(text, "", resolve=resolve_variables) == read_documents(text, "")
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "starts"),
     [
         ({"command": ["--model", "a/b"]}, True),

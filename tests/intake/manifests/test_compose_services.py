@@ -56,7 +56,7 @@ def test_a_service_has_the_fields_of_the_one_that_it_extends(extends: object) ->
     assert (engine.notes, engine.has_hidden_variables) == ([], False)
 
 
-@pytest.mark.parametrize(
+@table(
     ("layers", "words", "env"),
     [
         ([BASE, {}], ["--model", "Qwen/Qwen3-8B"], {}),
@@ -212,10 +212,8 @@ def test_an_override_of_an_engine_is_a_problem_without_any_other_sign() -> None:
     assert CONFIG in services(vllm={"ports": ["80:80"]})["vllm"].problem
 
 
-@pytest.mark.parametrize("include", [["common.yaml"], [{"path": ["a.yaml", "b.yaml"]}]])
-@pytest.mark.parametrize(
-    "others", [{}, {"name": "x", "x-a": {}}, {"services": None}, {"services": {"db": {"image": "postgres:17"}}}]
-)
+@table("include", [["common.yaml"], [{"path": ["a.yaml", "b.yaml"]}]])
+@table("others", [{}, {"name": "x", "x-a": {}}, {"services": None}, {"services": {"db": {"image": "postgres:17"}}}])
 def test_a_file_that_only_includes_others_is_a_problem(include: list[Any], others: dict[str, Any]) -> None:
     document = {"include": include, **others}
     (engine,), faults = read(document)

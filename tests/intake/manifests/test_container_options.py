@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.container_options import FLAGS, VALUE_OPTIONS
 
@@ -24,7 +25,7 @@ def engines(document: dict[str, Any]) -> list[Container]:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *(f"docker --help run {IMAGE} a/b", f"docker run --help {IMAGE} a/b", f"docker -v run {IMAGE} a/b"),
@@ -39,7 +40,7 @@ def test_a_program_that_only_prints_its_help_starts_no_container(command: str) -
     assert engines({"unit": f"[Service]\nExecStart=/usr/bin/{command}"}) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "options"),
     [
         (f"docker run --foo bar {IMAGE} a/b", ["--foo"]),
@@ -61,7 +62,7 @@ def test_an_option_that_is_not_known_is_doubted(command: str, options: list[str]
     assert len(found.doubts) <= 8
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [
         *(
@@ -85,8 +86,8 @@ def test_known_options_are_passed(options: str) -> None:
     assert (found.words[-1], found.doubts, found.has_hidden_variables) == ("a/b", [], False)
 
 
-@pytest.mark.parametrize("name", ["f", "0", "F", "false", "FALSE", "t", "x.env"])
-@pytest.mark.parametrize("program", ["docker", "podman"])
+@table("name", ["f", "0", "F", "false", "FALSE", "t", "x.env"])
+@table("program", ["docker", "podman"])
 def test_a_file_of_variables_may_have_any_name(program: str, name: str) -> None:
     for option in (f"--env-file {name}", f"--env-file={name}"):
         (found,) = engines({"script": f"{program} run {option} {IMAGE} a/b"})
@@ -101,7 +102,7 @@ def test_a_variable_whose_name_is_not_known_may_be_any(option: str) -> None:
     assert (found.env["A"], found.env["B"]) == (None, "0")
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [
         "--nv --writable-tmpfs -c",
@@ -117,7 +118,7 @@ def test_known_options_of_apptainer_are_passed(options: str) -> None:
     assert (found.words[-1], found.doubts, found.has_hidden_variables) == ("a/b", [], False)
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "words"),
     [
         (f'docker run --entrypoint "" {IMAGE} vllm serve a/b', ["vllm", "serve", "a/b"]),

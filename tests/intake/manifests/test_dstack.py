@@ -29,7 +29,7 @@ def read(document: dict[str, Any]) -> list[Container]:
     return containers
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "words"),
     [
         ({}, ["/bin/sh", "-i", "-c", "vllm serve a/b"]),
@@ -148,7 +148,7 @@ def test_other_runs_have_no_engine(document: dict[str, Any], counts: bool) -> No
     assert not counts or read(document) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("gpu", "platforms"),
     [
         ("H100:80GB:4", ["cuda"]),

@@ -37,8 +37,8 @@ def engines(document: dict[str, Any]) -> list[tuple[list[str], list[str]]]:
     return [(each.words, each.doubts) for each in read_manifest(document, "", [])]
 
 
-@pytest.mark.parametrize("image", [DYNAMO, VLLM])
-@pytest.mark.parametrize("kind", ["worker", "prefill", "decode", "planner", None])
+@table("image", [DYNAMO, VLLM])
+@table("kind", ["worker", "prefill", "decode", "planner", None])
 def test_a_worker_runs_its_arguments_by_a_shell(kind: str | None, image: str) -> None:
     args = ["python3 -m dynamo.vllm --model a/b", "--enforce-eager"]
     assert engines(service(kind, image, args=args)) == [([*SHELL, *args], [])]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from shipped_images import read_manifest
 from tables import table
 
@@ -54,7 +53,7 @@ def document(kind: str, place: str, names: dict[str, Any], version: str = "v1alp
         {"annotations": {"other.nvidia.com/any": None}},
     ],
 )
-@pytest.mark.parametrize("place", PLACES)
+@table("place", PLACES)
 def test_a_label_or_annotation_that_is_not_known_to_be_harmless_is_a_doubt(names: dict[str, Any], place: str) -> None:
     kind, where = PLACES[place]
     (engine,) = read_manifest(document(kind, where, names), "", [])
@@ -75,7 +74,7 @@ def test_a_label_or_annotation_that_is_not_known_to_be_harmless_is_a_doubt(names
         {},
     ],
 )
-@pytest.mark.parametrize("place", PLACES)
+@table("place", PLACES)
 def test_other_ones_are_no_doubt(names: dict[str, Any], place: str) -> None:
     (engine,) = read_manifest(document(*PLACES[place], names), "", [])
     assert engine.doubts == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from shipped_images import read_manifest
 from tables import table
 
@@ -76,12 +75,12 @@ def test_a_resource_shows_its_platform(name: str, platform: str | None) -> None:
     assert shown(pod(**requested)) == [[(platform, f"resources.requests.{name}")] if platform else []]
 
 
-@pytest.mark.parametrize("quantity", [0, "0", 0.0, "0.0", None, [], {}])
+@table("quantity", [0, "0", 0.0, "0.0", None, [], {}])
 def test_none_of_a_resource_shows_nothing(quantity: object) -> None:
     assert shown(pod(**limits("nvidia.com/gpu", quantity))) == [[]]
 
 
-@pytest.mark.parametrize("resources", [None, [], "x", {"limits": []}, {"limits": "nvidia.com/gpu"}, {"claims": [{}]}])
+@table("resources", [None, [], "x", {"limits": []}, {"limits": "nvidia.com/gpu"}, {"claims": [{}]}])
 def test_resources_that_kubernetes_refuses_show_nothing(resources: object) -> None:
     assert shown(pod(resources=resources)) == [[]]
 
@@ -358,7 +357,7 @@ KINDS: dict[str, tuple[dict[str, Any], list[list[tuple[str, str]]]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@table("kind", KINDS)
 def test_a_kind_with_resources_of_its_own_shows_its_platform(kind: str) -> None:
     document, signs = KINDS[kind]
     assert shown(document) == signs

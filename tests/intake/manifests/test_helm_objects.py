@@ -41,7 +41,7 @@ def read(identity: tuple[str, str], spec: Any) -> tuple[list[tuple[str, list[str
     return [(each.path, each.words) for each in found], [(fault.pointer, fault.message) for fault in faults]
 
 
-@pytest.mark.parametrize(
+@table(
     ("identity", "spec", "path", "words"),
     [
         (FLUX, {"values": VALUES}, "spec.values.server", SERVE),
@@ -64,7 +64,7 @@ def test_the_values_of_an_installed_chart_are_read(
     assert read(identity, spec) == ([(path, words)], [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("identity", "spec"),
     [
         (FLUX, {"chart": {}}),
@@ -221,7 +221,7 @@ def test_a_parameter_that_helm_may_read_otherwise_is_a_doubt(parameters: list[An
     assert found.doubts == [f"`helm.parameters`, which sets {named}, may override what is read here, and is not read"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "expected"),
     [
         (source(values=TEXT.replace("a/b", "c/d")), [("spec.source.helm.valuesObject.server", SERVE)]),
@@ -249,7 +249,7 @@ def chart(kind: str, spec: dict[str, Any], namespace: str | None = "kube-system"
 OTHER = "server: {image: 'vllm/vllm-openai:v0.21.0'}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("documents", "images", "doubts"),
     [
         ([chart("HelmChart", {"valuesContent": TEXT, "set": {"server.image": "x/vllm:1"}})], ["x/vllm:1"], 0),
@@ -334,7 +334,7 @@ def on_k3s(value: object) -> dict[str, Any]:
     return {"valuesContent": json.dumps(STACK), "set": {f"{MODEL}.env[0].name": "V", f"{MODEL}.env[0].value": value}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("identity", "spec", "expected", "refused"),
     [
         (ARGO, stack(*version(value="0")), None, "0"),
@@ -361,7 +361,7 @@ def test_a_setting_has_the_type_that_helm_gives_it(
     assert faults or [each.env["V"] for each in found] == [expected]
 
 
-@pytest.mark.parametrize(
+@table(
     ("identity", "spec", "path"),
     [
         (FLUX, {"postRenderers": [PATCHED]}, ""),
@@ -391,7 +391,7 @@ def test_a_field_that_shows_vllm_where_no_values_do_is_a_problem(
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("identity", "spec"),
     [
         (FLUX, {"values": {"x": 1}, "valuesFrom": [{"name": "vllm"}]}),

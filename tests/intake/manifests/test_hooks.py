@@ -270,7 +270,7 @@ def test_hooks_and_checks_of_compose_that_start_vllm_are_items(
     assert [each.notes for each in found if not each.problem] == ([] if service is SLEEPS else [[]])
 
 
-@pytest.mark.parametrize(
+@table(
     "hooks",
     [
         {"post_start": [{"command": "sleep 1"}, {"command": ["curl", "x"]}]},
@@ -325,12 +325,12 @@ OTHER_DOCUMENTS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "name"), OTHER_DOCUMENTS)
+@table(("document", "name"), OTHER_DOCUMENTS)
 def test_hooks_of_other_documents_that_start_vllm_are_items(document: Callable[[], Any], name: str) -> None:
     assert [each.problem for each in read(document())] == [problem(name)]
 
 
-@pytest.mark.parametrize(
+@table(
     "document",
     [
         *(unit("ExecStartPost=/bin/sleep 1"), unit("ExecReload=/bin/kill -HUP $MAINPID")),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.deployment import Deployment
 from policy.request.manifest import request_of
@@ -38,7 +39,7 @@ def service(**fields: Any) -> dict[str, Any]:
     return {"services": {"a": {"image": "example.com/serve:prod", "command": SERVE, **fields}}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "version"),
     [
         (pod({"command": SERVE}, annotations={NAME: "0.24.0"}), "0.24.0"),
@@ -82,7 +83,7 @@ def test_a_label_counts_if_it_is_a_known_release(policy: Policy, version: str, d
     assert (request.vllm_version, message in " ".join(said)) == (decided, True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("container", "problem"),
     [
         ({"image": "x/my-vllm:v1", "resources": GPU}, True),

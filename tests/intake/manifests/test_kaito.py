@@ -90,7 +90,7 @@ def test_the_sizes_follow_from_the_model_and_the_instance_type(
     assert added(workspace(preset, instance_type)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("members", "expected"),
     [
         ({"status": {"targetNodeCount": 0}}, ["--tensor-parallel-size=1", LMCACHE]),
@@ -115,7 +115,7 @@ def test_the_other_fields_of_a_workspace_count(members: dict[str, Any], expected
     assert added(workspace(**members)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("{}", ["--tensor-parallel-size=1", LMCACHE]),
@@ -155,7 +155,7 @@ def test_the_options_of_a_config_map_follow(text: str, expected: list[str]) -> N
     assert configured(text) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "message"),
     [
         (config_map("", "other.yaml"), "expected `inference_config.yaml` in the ConfigMap `c`, which KAITO requires"),

@@ -181,7 +181,7 @@ def server(kind: str | None, name: str = "r", **limits: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "model", "image"),
     [
         (server("vllmserver"), {}, "vllm/vllm-openai-cpu:v0.23.0"),
@@ -237,7 +237,7 @@ WORKERS: dict[str, Any] = {"containers": [{"name": "worker-container", "image": 
 RUNTIME_SIZES: dict[str, Any] = {"workerSpec": {**WORKERS, "pipelineParallelSize": 3, "tensorParallelSize": 5}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("of_runtime", "workers", "expected"),
     [
         ({}, None, (1, 1)),
@@ -486,7 +486,7 @@ BOTH = {"containers": [MAIN, OTHER]}
 ROUTER = {"scheduler": {"template": BOTH}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "paths"),
     [
         ({"template": BOTH}, ["spec.template.containers[0]", "spec.template.containers[1]"]),
@@ -830,7 +830,7 @@ def test_in_a_review_the_runtime_of_a_predictor_that_names_none_is_a_doubt(
     assert model_of(document).doubts == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("below", "above", "expected"),
     [
         ({"B": "0", "A": "$(B)"}, {"B": "1"}, {"B": "1", "A": "1"}),

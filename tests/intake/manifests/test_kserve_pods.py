@@ -110,7 +110,7 @@ def writer(name: str = "x", mounted: str = MODEL, **mount: Any) -> list[dict[str
         {"labels": {f"other.{GROUP}/x": "x"}},
     ],
 )
-@pytest.mark.parametrize("place", ["predictor", "transformer", "explainer", "workers", "runtime", "llm", "prefill"])
+@table("place", ["predictor", "transformer", "explainer", "workers", "runtime", "llm", "prefill"])
 def test_a_label_or_annotation_that_kserve_reads_from_the_pod_is_a_doubt(fields: dict[str, Any], place: str) -> None:
     documents = {
         "predictor": [service(**fields)],

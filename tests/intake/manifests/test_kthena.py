@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -48,7 +48,7 @@ def test_each_worker_of_a_disaggregated_backend_is_an_engine() -> None:
     assert engines("vLLM", worker("prefill")) == engines("vLLMDisaggregated", worker("server")) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("config", "fields", "env", "count"),
     [
         (connector("MooncakeConnector"), {}, {}, 1),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.manifests.kubeai import SAME_PLACE
 
@@ -21,7 +21,7 @@ def model(*files: tuple[str, str]) -> dict[str, Any]:
     return {"apiVersion": "kubeai.org/v1", "kind": "Model", "metadata": {"name": "m"}, "spec": spec}
 
 
-@pytest.mark.parametrize(
+@table(
     ("files", "contents", "doubts"),
     [
         ([("/x/a", "1"), ("/y/a", "2")], {"/x/a": "1", "/y/a": "2"}, []),

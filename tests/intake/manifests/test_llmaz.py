@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -56,7 +57,7 @@ def test_a_runtime_has_an_engine_for_each_list_of_arguments_and_never_vllms_defa
     assert engines(runtime("a")) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("documents", "words"),
     [
         ([playground()], ["--model", "/workspace/models/m", "--served-model-name", "m"]),

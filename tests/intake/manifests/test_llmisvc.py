@@ -192,7 +192,7 @@ def test_fields_of_a_service_take_precedence_but_empty_ones_do_not() -> None:
     assert note in of_service(shared, service("c")).notes
 
 
-@pytest.mark.parametrize(
+@table(
     ("config_in", "service_in", "image"),
     [
         (None, None, IMAGE),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -67,14 +68,14 @@ def each(table: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [(program, command) for program, commands in table.items() for command in commands]
 
 
-@pytest.mark.parametrize(("program", "command"), [*each(MAKING), *each(LOADING)])
+@table(("program", "command"), [*each(MAKING), *each(LOADING)])
 def test_an_image_that_a_script_makes_may_have_another_vllm(program: str, command: str) -> None:
     expected = (MADE if (program, command) in each(MAKING) else LOADED).format(program)
     for run, image in ((f"docker run {IMAGE} a/b", IMAGE), (f"podman run docker.io/{IMAGE} a/b", f"docker.io/{IMAGE}")):
         assert causes({"script": f"{command}\n{run}\n"}) == [expected.replace(IMAGE, image)]
 
 
-@pytest.mark.parametrize("command", OTHERS)
+@table("command", OTHERS)
 def test_other_images_are_what_their_names_say(command: str) -> None:
     run = f"docker run {IMAGE} a/b\n"
     script = f"{run}{command}" if command.startswith("exit") else f"{command}\n{run}"
@@ -88,7 +89,7 @@ def test_an_image_of_a_digest_is_not_made() -> None:
     assert causes({"script": script.replace(image, "vllm/vllm-openai:latest")}) != []
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "is_made"),
     [
         ("apptainer build vllm-openai_v0.33.0.sif x.def", True),

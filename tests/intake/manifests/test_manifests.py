@@ -593,7 +593,7 @@ def test_many_faulty_objects_have_all_faults_of_the_first_and_one_of_each_other(
     assert (found, faults) == ([MAX_FAULTS] * 11 + [1] * 9, [])
 
 
-@pytest.mark.parametrize(
+@table(
     "spec",
     [
         {"image": "nginx:1.29"},
@@ -886,7 +886,7 @@ def _job(**spec: Any) -> dict[str, Any]:
     return {"spec": {**spec, "template": {"spec": {"containers": [SERVING]}}}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("version", "kind", "document", "is_indexed"),
     [
         ("batch/v1", "Job", _job(completionMode="Indexed"), True),
@@ -916,7 +916,7 @@ def test_an_indexed_job_sets_the_number_of_each_pod(
     assert container.env.get("JOB_COMPLETION_INDEX") is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "known"),
     [
         ([], False),

@@ -54,7 +54,7 @@ def mount_warning(path: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         *("/usr/local/bin", "/usr/local/bin/", "//usr/local/bin", "/usr/./local/x/../bin", "usr/local/bin"),
@@ -116,7 +116,7 @@ def test_the_usual_file_of_a_termination_message_is_no_mount(ask: Asking) -> Non
     assert warnings(ask, pod("/data", command=SERVE, terminationMessagePath="/dev/termination-log")) == []
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         *("/models", "/root/.cache/huggingface", "/dev/shm", "/usr/local/nvidia", "/usr/local/cuda", "/usr/locale"),
@@ -132,7 +132,7 @@ def test_other_mounts_give_no_warning(ask: Asking, path: str) -> None:
         assert warnings(ask, pod(path, **fields)) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "program"),
     [
         (["/mnt/x/vllm", "serve", "dense"], "/mnt/x/vllm"),
@@ -157,7 +157,7 @@ def test_a_program_below_a_mount_may_be_another_vllm(ask: Asking, command: list[
     assert warnings(ask, pod("/data/mnt", command=command)) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("mount", "fields", "warned"),
     [
         ("/app/venv", {"command": ["venv/bin/vllm", "serve", "dense"], "workingDir": "/app"}, True),
@@ -177,7 +177,7 @@ def test_a_path_from_the_working_folder_may_be_below_a_mount(
     assert len(warnings(ask, pod(mount, **fields))) == warned
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "warned"),
     [
         ({"command": MODULE, "workingDir": "/mnt/x"}, True),
@@ -199,7 +199,7 @@ def test_python_searches_a_working_folder_below_a_mount_first(
     assert [each.startswith("the working folder `") for each in found] == [True] * warned
 
 
-@pytest.mark.parametrize(
+@table(
     "fields",
     [
         {"volumes": ["./bin:/usr/local/bin"]},
@@ -232,7 +232,7 @@ HIDDEN = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("volumes_from", "others", "expected"),
     [
         (["b"], {"b": VOLUME}, mount_warning("/usr/local/bin")),
@@ -278,7 +278,7 @@ def test_volumes_of_other_services_are_not_copied_without_end(*, is_chain: bool)
     ]
 
 
-@pytest.mark.parametrize("volumes", [["hf:/root/.cache/huggingface"], ["${HF}:/models"], [1], {}, "x", ["${"], [{}]])
+@table("volumes", [["hf:/root/.cache/huggingface"], ["${HF}:/models"], [1], {}, "x", ["${"], [{}]])
 def test_other_volumes_of_compose_give_no_warning(ask: Asking, volumes: Any) -> None:
     assert warnings(ask, compose(volumes=volumes)) == []
 
@@ -290,7 +290,7 @@ def test_the_working_folder_of_compose_is_read(ask: Asking, field: str) -> None:
     assert warnings(ask, compose(**{**service, field: None})) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("config", "other", "is_read"),
     [
         ("/c", "/d", True),
@@ -323,7 +323,7 @@ def test_a_mount_hides_a_file_that_is_mounted_alone(other: str) -> None:
     assert read_manifest([document, data], "", [])[0].files == {"/c/f.yaml": "model: dense"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("env", "mount", "shown"),
     [
         ({"HOME": "/data"}, "/data", "/data"),
@@ -364,8 +364,8 @@ READS = {**FILLS, "readOnly": True}
 ANOTHER = {"name": "w", "mountPath": "/x"}
 
 
-@pytest.mark.parametrize("is_model", [False, True])
-@pytest.mark.parametrize(
+@table("is_model", [False, True])
+@table(
     ("others", "is_filled"),
     [
         ({}, False),
@@ -424,9 +424,9 @@ def controlled(kind: str, spec: dict[str, Any], claims: object) -> dict[str, Any
     return {"apiVersion": "disaggregatedset.x-k8s.io/v1", "kind": kind, "spec": {"roles": roles}}
 
 
-@pytest.mark.parametrize("kind", ["StatefulSet", "LeaderWorkerSet", "DisaggregatedSet", "CloneSet"])
-@pytest.mark.parametrize("is_model", [False, True])
-@pytest.mark.parametrize(
+@table("kind", ["StatefulSet", "LeaderWorkerSet", "DisaggregatedSet", "CloneSet"])
+@table("is_model", [False, True])
+@table(
     ("claims", "is_filled"),
     [
         ([CLAIM], True),
@@ -452,7 +452,7 @@ def test_a_claim_takes_precedence_over_a_volume_of_its_name(
 FOLDER = ".local/lib/python3.12/site-packages/x.pth"
 
 
-@pytest.mark.parametrize(
+@table(
     ("volume", "is_empty"),
     [
         *(({kind: {"items": [{"key": "k", "path": "x.pth"}]}}, True) for kind in ("secret", "downwardAPI")),
@@ -474,7 +474,7 @@ FOLDER = ".local/lib/python3.12/site-packages/x.pth"
         ({}, False),
     ],
 )
-@pytest.mark.parametrize("is_model", [False, True])
+@table("is_model", [False, True])
 def test_a_volume_of_files_is_empty_if_no_path_has_a_folder(
     ask: Asking,
     volume: dict[str, Any],
@@ -488,8 +488,8 @@ def test_a_volume_of_files_is_empty_if_no_path_has_a_folder(
     assert (model_warnings if is_model else warnings)(ask, document) == ([] if is_empty else expected)
 
 
-@pytest.mark.parametrize("other", ["/data", "/data/", "//data", "data", "/x/../data", "/data/."])
-@pytest.mark.parametrize("is_first", [False, True])
+@table("other", ["/data", "/data/", "//data", "data", "/x/../data", "/data/."])
+@table("is_first", [False, True])
 def test_an_empty_volume_and_another_one_at_the_same_path_are_not_empty(
     ask: Asking,
     other: str,
@@ -505,7 +505,7 @@ def test_an_empty_volume_and_another_one_at_the_same_path_are_not_empty(
     assert warnings(ask, document) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("mount", "command", "env"),
     [
         *(("/dev/shm", SERVE, {}), ("/tmp", SERVE, {}), ("/root/.cache/huggingface", SERVE, {})),
@@ -585,7 +585,7 @@ IMAGE_FOLDERS: list[tuple[str, str, dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("image", "mount", "fields", "is_warned"), IMAGE_FOLDERS)
+@table(("image", "mount", "fields", "is_warned"), IMAGE_FOLDERS)
 def test_a_mount_in_the_working_folder_of_an_image_may_have_the_model(
     ask: Asking,
     image: str,
@@ -598,8 +598,8 @@ def test_a_mount_in_the_working_folder_of_an_image_may_have_the_model(
     assert [each for each in found if "instead of that model" in each] == expected
 
 
-@pytest.mark.parametrize("volume", [{"emptyDir": {}}, {"secret": {"secretName": "s"}}])
-@pytest.mark.parametrize(("model", "mount"), [("gpt2", "/workspace"), ("Qwen/dense", "/workspace"), ("gpt2", "/data")])
+@table("volume", [{"emptyDir": {}}, {"secret": {"secretName": "s"}}])
+@table(("model", "mount"), [("gpt2", "/workspace"), ("Qwen/dense", "/workspace"), ("gpt2", "/data")])
 def test_a_volume_without_folders_in_the_working_folder_of_an_image_may_have_a_file(
     ask: Asking, volume: dict[str, Any], model: str, mount: str
 ) -> None:
@@ -611,7 +611,7 @@ def test_a_volume_without_folders_in_the_working_folder_of_an_image_may_have_a_f
     assert found == ([f"{expected}configuration"] if is_file else [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("mount", "command", "is_warned"),
     [
         ("/workspace", DYNAMO_WORKER, True),
@@ -638,7 +638,7 @@ MAKES = "may make the folder `Qwen/dense`, and vLLM loads it instead of that mod
 CHANGES = "may change the files of the folder `Qwen/dense` before vLLM loads them"
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "own", "image", "warned"),
     [
         (f"mkdir -p /workspace/{MODEL}; vllm serve {MODEL}", "", DYNAMO, ""),  # an empty folder is no model
@@ -680,8 +680,8 @@ def test_a_hook_may_make_the_model_in_the_folder_in_which_the_container_starts(a
     assert found == ([f"`cp` {MAKES}"] if at == (own or "/workspace") else [])
 
 
-@pytest.mark.parametrize("model", ["gpt2", "./x/../gpt2", "Qwen/dense", "/data/gpt2"])
-@pytest.mark.parametrize(
+@table("model", ["gpt2", "./x/../gpt2", "Qwen/dense", "/data/gpt2"])
+@table(
     ("volume", "has_files"),
     [
         ({"secret": {"secretName": "s"}}, True),
@@ -691,7 +691,7 @@ def test_a_hook_may_make_the_model_in_the_folder_in_which_the_container_starts(a
         ({"emptyDir": {}}, False),
     ],
 )
-@pytest.mark.parametrize("folder", ["/data", "/data/", "$(UNKNOWN)", "/other"])
+@table("folder", ["/data", "/data/", "$(UNKNOWN)", "/other"])
 def test_a_file_in_the_working_folder_may_be_a_model_without_an_owner(
     ask: Asking,
     model: str,
@@ -707,7 +707,7 @@ def test_a_file_in_the_working_folder_may_be_a_model_without_an_owner(
     assert [each for each in model_warnings(ask, document, model) if each.endswith(about)] == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("mount", "folder", "is_warned"),
     [
         *((f"/vllm-workspace/{path}", "", True) for path in ("Qwen", MODEL, f"{MODEL}/config.json")),
@@ -722,7 +722,7 @@ def test_a_file_in_the_working_folder_may_be_a_model_without_an_owner(
         *(("/models", "", False), ("/data/dense/Qwen", "", True), ("/app/y", "/app/x", False)),
     ],
 )
-@pytest.mark.parametrize("kind", ["pod", "compose", "run", "cd"])
+@table("kind", ["pod", "compose", "run", "cd"])
 def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
     ask: Asking,
     mount: str,
@@ -747,7 +747,7 @@ def test_a_mount_may_be_a_folder_with_the_name_of_the_model(
     assert model_warnings(ask, document) == (folder_warning(shown) if is_warned else [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("script", "env", "is_there"),
     [
         *(("cd x && SERVE", {"CDPATH": "/mnt"}, True), ("cd ./x && SERVE", {"CDPATH": "/mnt"}, False)),
@@ -823,7 +823,7 @@ def test_a_script_may_stay_in_the_working_folder_of_its_container(
     assert found == (folder_warning("/mnt/x") if is_there else [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("own", "command", "is_there"),
     [
         *(
@@ -884,7 +884,7 @@ def test_a_script_that_sets_where_cd_looks_is_not_certain() -> None:
     assert uncertain_construct("CDPATH=/mnt; cd x; vllm serve m", is_bash=True) == "the shell's own variable `CDPATH`"
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     [
         *(["vllm", "serve", "--model", MODEL], ["vllm", "serve", f"--model={MODEL}"], ["vllm", "serve", f"{MODEL}/"]),
@@ -902,7 +902,7 @@ def test_a_model_that_is_a_path_is_certain(ask: Asking) -> None:
     assert model_warnings(ask, pod(path, command=["vllm", "serve", path]), path) == []
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         *("/etc/python3.12", "/etc/python3.12/sitecustomize.py", "/etc", "/x/usercustomize.py", "/etc/alternatives"),
@@ -923,7 +923,7 @@ def test_the_mounts_of_a_container_run_are_read(ask: Asking, options: str) -> No
     assert warnings(ask, {"unit": volume.format(IMAGE, setting)}) == mount_warning("/usr/local/bin")
 
 
-@pytest.mark.parametrize(
+@table(
     "mount",
     [
         *("Target=/opt/venv", "DST=/opt/venv", "dEstination=/opt/venv", '"dst=/opt/venv"', '"dst=/opt/venv","x=a,b"'),
@@ -935,13 +935,13 @@ def test_a_mount_is_a_line_of_csv_with_keys_in_any_case(ask: Asking, mount: str)
     assert warnings(ask, {"script": script}) == mount_warning("/opt/venv")
 
 
-@pytest.mark.parametrize("mount", ['"x=a,dst=/opt/venv"', "x=dst=/opt/venv", "dst", '"', '"a"b,c', "\r", "a\0b"])
+@table("mount", ['"x=a,dst=/opt/venv"', "x=dst=/opt/venv", "dst", '"', '"a"b,c', "\r", "a\0b"])
 def test_other_fields_of_a_mount_are_not_read(ask: Asking, mount: str) -> None:
     found = warnings(ask, {"script": f"docker run --mount 'type=bind,{mount}' {IMAGE} dense"})
     assert not any("that runs" in each for each in found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "mount"),
     [
         *(("-B ./x:$HOME", "$HOME"), ("--bind ./x:${HOME}/.local", "${HOME}/.local"), ("-B ./x:~", "~")),
@@ -957,7 +957,7 @@ def test_a_mount_of_apptainer_over_the_home_or_python_may_make_another_vllm_run(
     assert mount_warning(mount)[0] in warnings(ask, {"script": script})
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [
         *("--home /data --env PYTHONNOUSERSITE=1", "-B ./x:$HOME --env PYTHONNOUSERSITE=1", "-B $HOME/models:/models"),
@@ -1074,7 +1074,7 @@ def booster(cache: str) -> dict[str, Any]:
     return {"apiVersion": "workload.serving.volcano.sh/v1alpha1", "kind": "ModelBooster", "spec": {"backend": backend}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "mount"),
     [
         *((dynamo(kind, volumeMounts=[{"name": "v", "mountPoint": SITE}]), SITE) for kind in ("graph", "service")),
@@ -1185,8 +1185,8 @@ def on_the_hub(kind: str, *mounts: dict[str, Any], uri: str = "hf://dense") -> d
     return {"apiVersion": "serving.kserve.io/v1alpha2", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
 
 
-@pytest.mark.parametrize("kind", ["InferenceService", "LLMInferenceService"])
-@pytest.mark.parametrize(
+@table("kind", ["InferenceService", "LLMInferenceService"])
+@table(
     ("mount", "is_replaced"),
     [
         ({"mountPath": "/mnt/models/config.json", "subPath": "config.json"}, True),
@@ -1218,8 +1218,8 @@ def test_an_empty_volume_and_a_model_that_is_not_of_the_hub_are_not_replaced() -
         assert [each.doubts for each in read_manifest(document, "", [])] == [[]]
 
 
-@pytest.mark.parametrize("folder", ["//mnt/data", "//", "///mnt/data", "//mnt/./data/", "/mnt//data"])
-@pytest.mark.parametrize("name", ["dense", "o/dense"])
+@table("folder", ["//mnt/data", "//", "///mnt/data", "//mnt/./data/", "/mnt//data"])
+@table("name", ["dense", "o/dense"])
 def test_a_working_folder_with_two_slashes_is_that_with_one(folder: str, name: str) -> None:
     at = "/mnt/data" if "data" in folder else "/dense"
     for command in (["vllm", "serve", name], ["bash", "-c", f"cd {folder}; vllm serve {name}"]):
@@ -1238,8 +1238,8 @@ def test_a_bind_of_apptainer_without_a_destination_is_at_its_source(ask: Asking,
     assert mount_warning("/opt/venv")[0] in warnings(ask, {"script": script})
 
 
-@pytest.mark.parametrize("name", ["APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"])
-@pytest.mark.parametrize("value", ["/h:/opt/venv", "/opt/venv", "/a,/h:/opt/venv:ro"])
+@table("name", ["APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"])
+@table("value", ["/h:/opt/venv", "/opt/venv", "/a,/h:/opt/venv:ro"])
 def test_variables_of_apptainer_mount_too(ask: Asking, name: str, value: str) -> None:
     for setting in (f"export {name}={value}; ", f"{name}={value} "):
         found = warnings(ask, {"script": f"{setting}apptainer exec docker://{IMAGE} vllm serve dense"})
@@ -1248,7 +1248,7 @@ def test_variables_of_apptainer_mount_too(ask: Asking, name: str, value: str) ->
     assert not any("that runs" in each for each in found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "shown"),
     [
         *(
@@ -1277,7 +1277,7 @@ PARTLY_KNOWN: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "shown"), PARTLY_KNOWN)
+@table(("target", "shown"), PARTLY_KNOWN)
 def test_a_mount_at_a_path_that_is_partly_known_may_be_anywhere_below_what_is_known(
     ask: Asking, target: str, shown: str
 ) -> None:
@@ -1293,7 +1293,7 @@ def test_a_mount_at_a_path_that_is_partly_known_may_be_anywhere_below_what_is_kn
         assert [each for each in warnings(ask, nomad(**field)) if "mount" in each] == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "shown"),
     [
         ({"volumes": ["/h:${D}"]}, "${D}"),
@@ -1329,7 +1329,7 @@ def test_the_source_of_a_volume_of_compose_may_be_unknown(ask: Asking, volume: s
     assert warnings(ask, compose(volumes=[volume])) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "folder"),
     [
         ('-w "$W"', True),
@@ -1362,7 +1362,7 @@ def test_the_source_of_a_mount_may_be_unknown(ask: Asking, options: str) -> None
     assert warnings(ask, {"script": f"docker run {options} {IMAGE} dense"}) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "mount"),
     [
         ({"workdir": "."}, "~/sky_workdir"),
@@ -1434,8 +1434,8 @@ def task(driver: str, **fields: Any) -> dict[str, Any]:
     return {"Job": {"TaskGroups": [{"Tasks": [{"Name": "t", "Driver": driver, "Config": config, **fields}]}]}}
 
 
-@pytest.mark.parametrize("driver", ["exec", "exec2", "raw_exec", "docker"])
-@pytest.mark.parametrize(
+@table("driver", ["exec", "exec2", "raw_exec", "docker"])
+@table(
     ("fields", "mount"),
     [
         ({"Templates": [{"DestPath": f"{MODEL}/config.json"}]}, f"/{MODEL}/config.json"),
@@ -1454,8 +1454,8 @@ def test_files_of_nomad_may_be_a_folder_with_the_name_of_the_model(
     assert found == (folder_warning(mount) if mount and driver != "docker" else [])
 
 
-@pytest.mark.parametrize("driver", ["exec", "raw_exec", "docker"])
-@pytest.mark.parametrize("name", ["local", "${NOMAD_TASK_DIR}"])
+@table("driver", ["exec", "raw_exec", "docker"])
+@table("name", ["local", "${NOMAD_TASK_DIR}"])
 def test_files_of_nomad_are_in_the_folders_of_the_task(ask: Asking, driver: str, name: str) -> None:
     files = {"Artifacts": [{"GetterSource": "s3://x", "RelativeDest": f"{name}/{MODEL}"}]}
     assert any(
@@ -1463,7 +1463,7 @@ def test_files_of_nomad_are_in_the_folders_of_the_task(ask: Asking, driver: str,
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("driver", "path", "is_seen"),
     [
         *((driver, "usr/local/bin/vllm", True) for driver in ("exec", "exec2")),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest, shipped_images
+from tables import table
 
 from policy.intake.manifests import registry
 
@@ -103,7 +104,7 @@ def predicting(predictor: Any, **spec: Any) -> dict[str, Any]:
     return document("InferenceService", {"predictor": predictor, **spec}, "s", namespace="a")
 
 
-@pytest.mark.parametrize(
+@table(
     ("predictor", "words"),
     [
         ({"containers": [FIRST]}, {"containers[0]": "-tp=1"}),
@@ -155,7 +156,7 @@ def test_a_predictor_has_the_runtime_and_the_model_that_it_names() -> None:
     assert (merged.path, merged.words[-1], merged.doubts) == ("[2].spec.predictor.containers[0]", "-tp=2", [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "doubts"),
     [
         ({"predictor": {"model": {"name": "m", **FIRST}}}, ["releases of OME differ"]),
@@ -182,7 +183,7 @@ def test_in_a_review_the_runtime_of_a_service_that_names_none_is_a_doubt(spec: d
 BESIDE = {"name": "v", **COMMAND, "args": ["--enable-dbo"]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "paths"),
     [
         ({"engine": {"containers": [BESIDE]}}, ["engine.containers[0]"]),

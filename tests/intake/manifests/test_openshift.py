@@ -71,8 +71,8 @@ def test_an_image_without_a_value_is_not_known() -> None:
     assert engine.problem.startswith("the manifest does not show the image")
 
 
-@pytest.mark.parametrize("api_version", ["v1", "template.openshift.io/v1"])
-@pytest.mark.parametrize("members", [{}, {"objects": None}, {"objects": []}, {"objects": [], "parameters": "a"}])
+@table("api_version", ["v1", "template.openshift.io/v1"])
+@table("members", [{}, {"objects": None}, {"objects": []}, {"objects": [], "parameters": "a"}])
 def test_a_template_without_objects_has_no_engines(api_version: str, members: dict[str, Any]) -> None:
     faults: list[Any] = []
     assert read_manifest({"apiVersion": api_version, "kind": "Template", **members}, "", faults) == []

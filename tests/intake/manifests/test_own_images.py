@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -42,7 +43,7 @@ def test_an_own_image_with_the_arguments_of_vllms_server_is_decided_with_a_doubt
     assert found == ([] if words is None else [(words, "", [ASSUMED.format(image)])])
 
 
-@pytest.mark.parametrize(
+@table(
     ("image", "args"),
     [
         ("team/chat:1.4", ENGINE[:3]),  # one flag of vLLM's own

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,7 @@ COMMANDS: list[tuple[str, str | None, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "value", "doubts"), COMMANDS)
+@table(("command", "value", "doubts"), COMMANDS)
 def test_programs_before_a_container_change_the_variables_that_it_gets(
     command: str, value: str | None, doubts: list[str]
 ) -> None:
@@ -84,9 +85,9 @@ REMOVES = (
 )
 
 
-@pytest.mark.parametrize("program", ["docker", "podman", "nerdctl"])
-@pytest.mark.parametrize("before", REMOVES)
-@pytest.mark.parametrize("outer", ["export V=0; ", ""])
+@table("program", ["docker", "podman", "nerdctl"])
+@table("before", REMOVES)
+@table("outer", ["export V=0; ", ""])
 def test_a_container_does_not_get_a_variable_that_is_certainly_removed(outer: str, before: str, program: str) -> None:
     found = engine({"script": f"{outer}{before} {RUN.replace('docker', program)}"})
     assert (found.env, found.doubts, found.notes) == ({}, [], [])
@@ -94,7 +95,7 @@ def test_a_container_does_not_get_a_variable_that_is_certainly_removed(outer: st
     assert found.env == {}
 
 
-@pytest.mark.parametrize(
+@table(
     "before",
     ["", "env -u A", "sudo env -u V", "env -u V sudo", "sudo -E", "flock /x", "nice", "env V=$X", "env -u V env V=$X"],
 )
@@ -120,7 +121,7 @@ def test_a_model_in_a_variable_that_sudo_removes_is_not_known() -> None:
     assert (found.env, found.doubts) == ({"MODEL": None}, [CHANGES.format("sudo")])
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
     ["sudo --help", "env -0", "timeout --version", "echo", "printf %s", "grep", "command -v", "taskset -p"],
 )

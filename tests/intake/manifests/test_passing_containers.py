@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.manifests.pods import PASSING_LISTS, SERVER_PROBLEM
 
@@ -52,8 +53,8 @@ def pod_of(field: str, *containers: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [WEB], field: [*containers]}}
 
 
-@pytest.mark.parametrize("field", list(PASSING_LISTS))
-@pytest.mark.parametrize("container", STARTS)
+@table("field", list(PASSING_LISTS))
+@table("container", STARTS)
 def test_a_server_that_runs_before_or_besides_the_containers_is_a_problem(
     container: dict[str, Any], field: str
 ) -> None:
@@ -61,8 +62,8 @@ def test_a_server_that_runs_before_or_besides_the_containers_is_a_problem(
     assert problems(pod_of(field, container)) == {f"spec.{field}[0]": problem}
 
 
-@pytest.mark.parametrize("field", list(PASSING_LISTS))
-@pytest.mark.parametrize("container", OTHERS)
+@table("field", list(PASSING_LISTS))
+@table("container", OTHERS)
 def test_one_that_does_something_else_is_ignored(container: dict[str, Any], field: str) -> None:
     assert problems(pod_of(field, container)) == {}
 
@@ -91,7 +92,7 @@ HEAD = {"headGroupSpec": {"rayStartParams": {}, **TEMPLATE}}
 KSERVE = "serving.kserve.io/v1beta1"
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "path"),
     [
         (kind("apps/v1", "Deployment", TEMPLATE), "spec.template.spec"),

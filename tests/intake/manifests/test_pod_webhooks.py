@@ -61,8 +61,8 @@ def doubts(document: dict[str, Any]) -> list[str]:
     return [doubt for doubt in engine.doubts if "changes the pods" in doubt]
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job", "CronJob", "JobSet", "ReplicaSet"])
-@pytest.mark.parametrize("controller", CHANGED)
+@table("kind", ["Deployment", "StatefulSet", "Job", "CronJob", "JobSet", "ReplicaSet"])
+@table("controller", CHANGED)
 def test_the_label_of_another_controller_is_a_doubt(kind: str, controller: str) -> None:
     (doubt,) = doubts(workload(kind, CHANGED[controller]))
     assert f"{controller}'s webhook" in doubt

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.manifests.environment_file import variables_of
@@ -35,7 +36,7 @@ def unit(setting: str) -> Container:
     return container({"unit": f"[Container]\nImage={IMAGE}\nExec=--model a/b\n{setting}\n"})
 
 
-@pytest.mark.parametrize(
+@table(
     "found",
     [
         *(lambda: run("-e 'VLLM_*'"), lambda: run("--env='*'"), lambda: run("--env-host"), lambda: run("--env-host=1")),
@@ -71,7 +72,7 @@ def test_a_secret_as_a_file_is_a_mount(value: str) -> None:
     assert run("--secret vllm").installation is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "variables"),
     [
         ("A=b\n# c\n; d\nB = c d  \nC\nexport D=1\n1=2", {"A": "b", "B": "c d"}),
@@ -165,7 +166,7 @@ def test_a_volume_of_podman_at_an_unknown_path_may_have_another_vllm(target: str
     assert unit("Volume=%h/x:/models:ro").installation is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("settings", "variables"),
     [
         ("Environment=A=1\nEnvironment=\nEnvironment=B=2", {"B": "2"}),
@@ -192,7 +193,7 @@ def test_an_empty_value_clears_the_mounts_of_a_container(key: str) -> None:
     assert unit(f"{key}={value}\n{key}=").installation is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "words", "doubts"),
     [
         ("Exec=--model a/b 'c d' \\x41", ["--model", "a/b", "c d", "A"], []),
@@ -217,7 +218,7 @@ def test_the_arguments_of_a_container_are_split_as_podman_does(given: str, words
     assert (found.words, found.doubts) == (words, doubts)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "kept", "assigned", "value", "podman"),
     [
         ("a 'b c'\"d\"", ["a", "b cd"], ["a", "b cd"], ["a", "b cd"], ["a", "b cd"]),
@@ -276,8 +277,8 @@ def test_the_words_of_a_container_start_no_other_container(words: str) -> None:
         assert (found.image, found.words) == (IMAGE, arguments.split())
 
 
-@pytest.mark.parametrize("image", ["apptainer", "-x", "--help", "''", '"', "$A"])
-@pytest.mark.parametrize("words", ["", "apptainer exec", "podman run", "--", "docker", "apptainer exec -B"])
+@table("image", ["apptainer", "-x", "--help", "''", '"', "$A"])
+@table("words", ["", "apptainer exec", "podman run", "--", "docker", "apptainer exec -B"])
 def test_a_container_without_an_image_starts_nothing(image: str, words: str) -> None:
     assert read_manifest({"unit": f"[Container]\nImage={image}\nExec={words}\n"}, "", []) == []
 

@@ -304,7 +304,7 @@ def test_a_command_that_starts_vllm_only_after_it_is_submitted_is_an_engine(
     assert [each.partition(" does;")[0] for one in found for each in one.doubts] == [SUBMITTED] * len(found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "env", "image"),
     [
         ("env_vars: {A: b}", {"A": "b"}, IMAGE),
@@ -431,7 +431,7 @@ def test_the_environment_of_a_job_may_make_another_vllm_run(text: str, version: 
     assert (found.installation.version, found.installation.cause) == (version, cause)
 
 
-@pytest.mark.parametrize(
+@table(
     ("spec", "ignored"),
     [
         (SILENT, ["[0]"]),

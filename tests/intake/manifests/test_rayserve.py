@@ -249,7 +249,7 @@ def test_an_image_of_a_runtime_environment_does_not_have_the_container_s_variabl
     assert (found.image, found.env) == ("vllm/vllm-openai:v0.33.0", {NAME: None, "A": "1"})
 
 
-@pytest.mark.parametrize(
+@table(
     ("import_path", "is_known"),
     [
         (BUILDER, True),
@@ -289,7 +289,7 @@ CODE = (
 LLM = {"llm_configs": [{"model_loading_config": {"model_id": "a/b"}}]}
 
 
-@pytest.mark.parametrize(
+@table(
     ("applications", "code"),
     [
         ([{"import_path": "serve:model", "runtime_env": {"pip": ["vllm==0.23.0"]}}], "`serve:model`"),

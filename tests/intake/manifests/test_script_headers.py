@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.launcher import find_server
 from policy.intake.command.vllm_command import ServerCommand
@@ -58,8 +59,8 @@ SHEBANGS: list[tuple[str, dict[str, str | None]]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "env"), SHEBANGS)
-@pytest.mark.parametrize("end", ["\n", " \n"])
+@table(("line", "env"), SHEBANGS)
+@table("end", ["\n", " \n"])
 def test_the_shebang_of_a_script_sets_variables(line: str, env: dict[str, str | None], end: str) -> None:
     script = f"{line}{end}vllm serve a/b\n"
     assert server(script).env == env
@@ -82,7 +83,7 @@ def test_a_container_gets_the_variables_of_the_shebang() -> None:
     assert engine(script.replace("V=0", "-i")).env == {"V": None}
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "doubt"),
     [
         ("#!/bin/bash -l", STARTUP),
@@ -112,7 +113,7 @@ def test_the_options_of_a_shebang_count() -> None:
         assert doubts(f"#!/bin/bash {options}\nvllm serve a/b\n") == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("lines", "env", "notes"),
     [
         ("#SBATCH --export=V=0", {"V": "0"}, [BY_SLURM]),
@@ -169,7 +170,7 @@ def test_directives_with_hidden_variables_are_noted() -> None:
     assert found.has_hidden_variables
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "value"),
     [
         ("srun --export=V=0", "0"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -27,7 +28,7 @@ def words(container: Container) -> list[str]:
     return [word if type(word) is str else PARTLY for word in container.words]
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "expected", "env", "doubts"),
     [
         (f"docker run {IMAGE} --model a/b", ["--model", "a/b"], {}, 0),
@@ -113,7 +114,7 @@ def test_substitutions_that_are_left_out_are_noted(variables: int, runs: int, do
     assert all(doubt in each.doubts for each in found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "expected", "image", "env", "hardware"),
     [
         (f"apptainer run --nv docker://{IMAGE} --model a/b", ["--model", "a/b"], IMAGE, {}, ["cuda"]),
@@ -150,7 +151,7 @@ def test_a_script_that_starts_a_container_with_apptainer(
     assert found == ([] if expected is None else [(expected, image, env, hardware)])
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "env"),
     [
         ("export SINGULARITYENV_A=0; singularity exec", {"A": "0"}),
@@ -196,7 +197,7 @@ def test_the_mounts_of_a_service_of_swarm_are_read() -> None:
 RUN = f"docker run --gpus all {IMAGE} --model a/b"
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(f"bash -c '{RUN}'", f"sudo bash -c '{RUN}'", f'ssh node1 "{RUN}"', f"su -c '{RUN}' x", f"script -c '{RUN}'"),
@@ -215,7 +216,7 @@ def test_a_command_that_may_start_a_container_elsewhere_is_a_problem(script: str
     assert any("in a way that is not read" in doubt for doubt in alone.doubts)
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(f"echo '{RUN}'", f"cat <<E\n{RUN}\nE", f"# {RUN}", "bash -c 'docker run nginx'", f"grep '{RUN}' log"),
@@ -227,12 +228,12 @@ def test_a_command_that_only_names_a_container_is_none(script: str) -> None:
     assert engines({"script": script}) == []
 
 
-@pytest.mark.parametrize("script", ["echo vllm", "python train.py", "", "if", 'echo "', "curl vllm:8000/v1/models"])
+@table("script", ["echo vllm", "python train.py", "", "if", 'echo "', "curl vllm:8000/v1/models"])
 def test_a_script_without_an_engine(script: str) -> None:
     assert engines({"script": script}) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("start", "expected"),
     [
         ("/usr/bin/vllm serve a/b", ["/usr/bin/vllm", "serve", "a/b"]),
@@ -306,7 +307,7 @@ def test_the_variables_of_a_unit_are_not_copied_for_its_commands_without_end() -
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("settings", "expected"),
     [
         ("Environment=A=1\nPassEnvironment=A B", {"A": "1", "B": None}),

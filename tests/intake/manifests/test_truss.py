@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.manifests.registry import is_manifest
 
@@ -34,7 +35,7 @@ def read(document: dict[str, Any]) -> list[Container]:
     return containers
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "words", "notes"),
     [
         ("vllm serve a/b --enable-dbo", ["vllm", "serve", "a/b", "--enable-dbo"], []),
@@ -80,7 +81,7 @@ def test_without_a_build_a_shell_starts_the_image_as_it_is() -> None:
     assert container.words == ["vllm", "serve"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "version", "cause"),
     [
         ({}, "0.23.0", ""),
@@ -125,7 +126,7 @@ def test_mounted_models_have_the_names_of_their_paths(
     assert (container.models, container.notes) == (models, notes)
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "path"),
     [
         ({"base_image": {"image": IMAGE}, "model_name": "a"}, "base_image"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
@@ -49,8 +50,8 @@ MOUNT = "the mount at `{}` may make another vLLM run"
 HIDDEN = "the volumes of `{}` are not shown and may have another vLLM"
 
 
-@pytest.mark.parametrize("name", ["BindPaths", "BindReadOnlyPaths"])
-@pytest.mark.parametrize(
+@table("name", ["BindPaths", "BindReadOnlyPaths"])
+@table(
     ("value", "expected"),
     [
         ("/x:/usr/local/bin", MOUNT.format("/usr/local/bin")),
@@ -67,7 +68,7 @@ def test_a_bound_path_may_have_another_vllm(ask: Asking, name: str, value: str, 
     assert warnings(ask, f"{name}={value}", SERVE) == ([] if expected is None else [expected])
 
 
-@pytest.mark.parametrize(
+@table(
     ("setting", "path"),
     [
         ("TemporaryFileSystem=/usr/local:ro", "/usr/local"),
@@ -96,7 +97,7 @@ def test_a_program_below_a_mount_may_be_another_vllm(ask: Asking) -> None:
 OTHER = "`{}` gives the service other files than the host's, which may have another vLLM"
 
 
-@pytest.mark.parametrize(
+@table(
     ("lines", "names"),
     [
         *(

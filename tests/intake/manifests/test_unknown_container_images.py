@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.command.words import Unknown
 
@@ -30,8 +31,8 @@ def partly(image: str) -> list[str]:
     return [f"a part of the name of the image `{image}` is not known, so it may be another one"]
 
 
-@pytest.mark.parametrize("program", ["docker run", "sudo podman run", "nerdctl run -d --gpus all", "ssh h docker run"])
-@pytest.mark.parametrize(
+@table("program", ["docker run", "sudo podman run", "nerdctl run -d --gpus all", "ssh h docker run"])
+@table(
     ("tag", "shown"),
     [
         (":$1", ":${1}"),
@@ -70,7 +71,7 @@ def test_a_container_with_a_name_that_is_not_known_has_a_doubt(word: str, image:
     assert (found.image, found.words, found.vllm_version, found.doubts) == (image, SERVED, "0.23.0", partly(image))
 
 
-@pytest.mark.parametrize(
+@table(
     "setting",
     [
         *(
@@ -110,15 +111,15 @@ def test_an_image_of_apptainer_that_is_not_known(word: str, image: str) -> None:
     assert (started.image, started.words) == (image, SERVED)
 
 
-@pytest.mark.parametrize("program", ["docker run", "podman run --rm", "apptainer run", "singularity exec"])
-@pytest.mark.parametrize("word", ["$1", '"$1"', "$IMG", "$(cat image)", "$X:$1", '"${IMG}"'])
+@table("program", ["docker run", "podman run --rm", "apptainer run", "singularity exec"])
+@table("word", ["$1", '"$1"', "$IMG", "$(cat image)", "$X:$1", '"${IMG}"'])
 def test_an_image_of_which_nothing_is_known_may_have_a_command_of_vllm(program: str, word: str) -> None:
     (found,) = engines({"script": f"{program} {word} vllm serve a/b"})
     assert (found.words, found.vllm_version, found.problem) == (SERVED, None, "")
     assert found.unversioned.startswith("the tag of the image `${")
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *("docker run $1 --model a/b", "docker run --gpus all $IMG a/b", "apptainer run --nv $SIF Qwen/Qwen3-8B"),
@@ -137,7 +138,7 @@ def test_an_image_of_which_nothing_is_known_is_a_problem_if_something_shows_vllm
     assert (found.path, found.problem.partition(";")[0]) == ("script[0]", PROBLEM)
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(
@@ -154,7 +155,7 @@ def test_other_images_that_are_not_known_are_no_engines(script: str) -> None:
     assert engines({"script": script}) == []
 
 
-@pytest.mark.parametrize(
+@table(
     "script",
     [
         *(
@@ -190,7 +191,7 @@ def test_a_path_after_an_image_that_is_not_known_is_no_image(path: str) -> None:
     assert [each.image for each in found] == ["${IMG}"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("unit", "image", "problem"),
     [
         (f"[Service]\nExecStart=/usr/bin/docker run {IMAGE}:%i a/b", f"{IMAGE}:%i", ""),

@@ -97,7 +97,7 @@ def test_a_command_that_is_a_template_has_to_be_rendered() -> None:
     assert found.problem.startswith("this command may start vLLM, and it is a template; render it")
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "expected"),
     [
         ({"deployment": {"replicas": 2}, "engine": {"image": "vllm/vllm-openai:v0.24.0"}}, True),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from shipped_images import read_manifest
 from tables import table
 
@@ -65,7 +64,7 @@ def test_a_container_of_an_unknown_image_with_a_sign_of_vllm_is_a_problem(
         assert (engine.problem.startswith(SHOWS), "`helm template …`" in engine.problem, faults) == (True, True, [])
 
 
-@pytest.mark.parametrize(
+@table(
     "container",
     [
         {"image": TEMPLATE},

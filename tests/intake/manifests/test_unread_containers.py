@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from shipped_images import shipped_images
+from tables import table
 
 from policy.intake.manifests import registry
 from policy.intake.manifests.registry import ADAPTERS
@@ -26,7 +26,7 @@ def engines(document: object, *, is_under_review: bool) -> dict[str, str]:
     return {container.path: container.problem for container in found}
 
 
-@pytest.mark.parametrize(("group", "kind"), ADAPTERS)
+@table(("group", "kind"), ADAPTERS)
 def test_a_container_in_a_field_that_is_not_read_is_undecided_in_a_review(group: str, kind: str) -> None:
     document = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "metadata": {"name": "a"}, "spec": FIELD}
     found = engines(document, is_under_review=True)

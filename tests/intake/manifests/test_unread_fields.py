@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from shipped_images import read_manifest
+from tables import table
 
 from policy.intake.manifests import tool_fields
 from policy.intake.manifests.field_tables import CHANGING_FIELD, FieldTable
@@ -207,7 +207,7 @@ def doubts(document: dict[str, Any]) -> list[str]:
     return [each for each in engine.doubts if each.endswith(("not read", "may change the container"))]
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "field", "place"),
     [
         (dynamo({}, checkpoint=OTHER), "checkpoint", "spec.services.w"),
@@ -257,7 +257,7 @@ def test_an_unread_field_that_may_change_the_container_is_a_doubt(
     assert doubts(document) == [f"`{field}`{where} may change the container, and is not read"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "field", "place"),
     [
         (dynamo({"extraEnv": OTHER}), "extraEnv", "spec"),
@@ -367,7 +367,7 @@ def test_a_field_that_the_definition_does_not_have_is_a_doubt(document: dict[str
     assert set(doubts(document)) == {f"`{field}`{where} is not known, and may change the container"}
 
 
-@pytest.mark.parametrize(
+@table(
     "document",
     [
         dynamo(
@@ -402,7 +402,7 @@ def test_other_fields_are_no_doubt(document: dict[str, Any]) -> None:
     assert doubts(document) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "env", "expected"),
     [
         ("intel-xe", None, {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),

@@ -44,7 +44,7 @@ def opea(**values: Any) -> dict[str, Any]:
     return {"vllm": {"LLM_MODEL_ID": "a/b", **values}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "path", "image", "words"),
     [
         ({"server": {"image": IMAGE, "command": SERVE}}, "server", IMAGE, SERVE),
@@ -128,7 +128,7 @@ def test_variables_of_other_fields_are_not_known(
     assert (container.env, container.has_hidden_variables) == (variables, is_hidden)
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "words"),
     [
         (app({"command": SERVE, "args": ["-tp", "2"]}), [*SERVE, "-tp", "2"]),
@@ -170,7 +170,7 @@ def test_merged_options_of_an_app_template_are_a_problem() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "path", "words", "platform", "problem"),
     [
         (opea(extraCmdArgs=["--swap-space", 16]), "vllm", ["--swap-space", "16", "--model", "a/b"], "cpu", ""),
@@ -207,12 +207,12 @@ def test_values_that_cannot_be_read_do_not_affect_others() -> None:
     assert (second.path, second.problem) == ("b.image", f"the image `{IMAGE}` {RENDER}")
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@table("field", FIELDS)
 def test_a_document_with_a_field_of_a_request_is_a_request(field: str) -> None:
     assert not is_bare_manifest({"server": {"image": IMAGE}, field: {}}, shipped_images())
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "counts"),
     [
         ({"server": {"image": IMAGE}}, True),

@@ -122,7 +122,7 @@ def test_whole_config_maps_are_read_if_the_manifest_has_them(optional: dict[str,
     ]
 
 
-@pytest.mark.parametrize("value", [1, 1.0, 0, True, False, [], {}])
+@table("value", [1, 1.0, 0, True, False, [], {}])
 def test_a_value_that_is_not_a_string_is_refused_as_by_the_api_server(value: object) -> None:
     found, _, faults = read([{"name": NAME, "value": value}])
     assert found == {}
@@ -425,7 +425,7 @@ SET_BY: dict[str, str] = {
 """The variables that a controller or the cluster may set, by kind."""
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in SET_BY.items() for name in names.split()])
+@table(("kind", "name"), [(kind, name) for kind, names in SET_BY.items() for name in names.split()])
 def test_the_default_of_a_variable_that_a_controller_sets_is_not_known(kind: str, name: str) -> None:
     script = f"export {NAME}=${{{name}:-1}}; exec vllm serve a/b"
     container = {"name": "main", "image": "vllm/vllm-openai:v0.24.0", "command": ["bash", "-c", script]}
@@ -506,9 +506,7 @@ def _replacing(kind: str, container: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind.partition(" ")[0], "metadata": {"name": "x"}, "spec": spec}
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, names in REPLACED_BY.items() for name in names.split()]
-)
+@table(("kind", "name"), [(kind, name) for kind, names in REPLACED_BY.items() for name in names.split()])
 def test_a_later_variable_and_an_argument_do_not_have_the_value_that_a_controller_replaces(
     kind: str, name: str
 ) -> None:
@@ -535,7 +533,7 @@ def test_an_argument_does_not_have_the_value_that_kserve_replaces() -> None:
     assert any(type(word) is Unknown for word in words)
 
 
-@pytest.mark.parametrize(("kind", "names"), REPLACED_BY.items())
+@table(("kind", "names"), REPLACED_BY.items())
 def test_nor_do_they_have_that_of_a_config_map(kind: str, names: str) -> None:
     name = names.rsplit(maxsplit=1)[-1]
     container: dict[str, Any] = {
