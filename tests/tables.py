@@ -28,23 +28,26 @@ def table(
     found = [row if hasattr(row, "marks") else pytest.param(*((row,) if len(parameters) == 1 else row)) for row in rows]
     assert found, "a table without rows"
     assert not any(row.marks for row in found), "a row of a table has a mark"
-    if ids is None or callable(ids):
-        shown = [str(row.id or ", ".join(str((ids or repr)(value)) for value in row.values)) for row in found]
-    else:
-        shown = list(ids)
-    calls = [
-        (name[:LONGEST_NAME], dict(zip(parameters, row.values, strict=True)))
-        for name, row in zip(shown, found, strict=True)
-    ]
+    show = ids if callable(ids) else repr
+    shown = None if ids is None or callable(ids) else list(ids)
+    assert shown is None or len(shown) == len(found), "as many names as rows"
+    calls = [dict(zip(parameters, row.values, strict=True)) for row in found]
+
+    def name_of(place: int) -> str:
+        """The name of a row, which only a failure shows: most rows take longer to write than to check."""
+        row = found[place]
+        name = shown[place] if shown else row.id or ", ".join(str(show(value)) for value in row.values)
+        return str(name)[:LONGEST_NAME]
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def test(**fixtures: Any) -> None:
             failures: list[tuple[str, BaseException]] = []
-            for name, arguments in calls:
+            for place, arguments in enumerate(calls):
                 try:
                     function(**fixtures, **arguments)
                 except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  # reported with those of other rows
+                    name = name_of(place)
                     error.add_note(f"in the row {name}")
                     failures.append((name, error))
             if len(failures) == 1:
