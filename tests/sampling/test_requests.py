@@ -243,10 +243,6 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
     ({"stop": ["x"] * MANY}, [("/stop", "expected a string or a list of at most 1048576 strings, got")]),
     ({"logit_bias": {"1": 1 << 63}}, [("/logit_bias", f"expected an object of numbers {RANGE} by token id, which")]),
     ({"logit_bias": {"1" * 20: 1}}, [("/logit_bias", f"expected an object of numbers {RANGE} by token id, which")]),
-    (
-        {"logit_bias": dict.fromkeys(map(str, range(MANY)), 1)},
-        [("/logit_bias", "expected an object of numbers by at most 1048576 token ids, got")],
-    ),
     ({"prompt_logprob_token_ids": [[1], [1 << 63]]}, [(ROWS, f"expected lists of whole numbers {RANGE}, got")]),
     ({"prompt_logprob_token_ids": [[1], ["1"]]}, [(ROWS, "expected lists of whole numbers, got")]),
     ({"prompt_logprob_token_ids": [[]] * MANY}, [(ROWS, "expected at most 1048576 lists of whole numbers, with")]),
@@ -267,6 +263,17 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
 def test_faults_name_the_parameter_and_what_is_legal(
     checker: RequestChecker, request_: Any, expected: list[tuple[str, str]]
 ) -> None:
+    assert_faults(checker, request_, expected)
+
+
+def test_an_object_of_too_many_token_ids_is_a_fault(checker: RequestChecker) -> None:
+    """A test of its own: in the table, a million texts would be made whenever tests are collected."""
+    bias = dict.fromkeys(map(str, range(MANY)), 1)
+    expected = [("/logit_bias", "expected an object of numbers by at most 1048576 token ids, got")]
+    assert_faults(checker, {"logit_bias": bias}, expected)
+
+
+def assert_faults(checker: RequestChecker, request_: Any, expected: list[tuple[str, str]]) -> None:
     with pytest.raises(RequestInvalid) as caught:
         check(checker, request_, "0.31.0" if ROWS[1:] in request_ else "0.26.0")
     found = [(fault.pointer, fault.message) for fault in caught.value.faults]
