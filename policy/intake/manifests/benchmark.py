@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 SHAPE: Final = "a scenario of llm-d-benchmark (`scenario`)"
-SHARED: Final = "shared"
+SHARED_SECTION: Final = "shared"
 SECTIONS: Final = frozenset({"common", "modelservice", "standalone", "decode", "prefill", "model"})
 BENCHMARK_PLACE: Final = "added by llm-d-benchmark"
 SIMULATOR: Final = "llm-d-inference-sim"
@@ -103,14 +103,14 @@ def _read_scenario(scenario: ManifestNode) -> None:
 def _section(scenario: ManifestNode, name: str) -> ManifestNode:
     """The first section of this name with a value, among the places where it may stand; an absent one is empty."""
     document = scenario.parent.parent if scenario.parent is not None else None
-    shared = scenario if document is None else document.get(SHARED)
+    shared = scenario if document is None else document.get(SHARED_SECTION)
     places = (scenario.get(name), scenario.get("modelservice", name), scenario.get("common", name), shared.get(name))
     return next((node for node in places if node.value is not None), places[0])
 
 
 def _read_role(scenario: ManifestNode, role: ManifestNode, *, is_standalone: bool) -> None:
     common, model = _section(scenario, "vllmCommon"), _section(scenario, "model")
-    shared = [node.value for node in (role, common) if node.parent is not None and node.parent.key == SHARED]
+    shared = [node.value for node in (role, common) if node.parent is not None and node.parent.key == SHARED_SECTION]
     if shared and not scenario.reader.may_copy_values(scenario, *shared):
         return
     draft = EngineDraft(role if role.value is not None else scenario)

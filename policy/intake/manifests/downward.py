@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^'\]]{1,512})'\]")
-SET_BY_CONTROLLERS: Final = frozenset(
+CONTROLLER_LABELS: Final = frozenset(
     {
         *("controller-revision-hash", "controller-uid", "job-name", "pod-template-generation", "pod-template-hash"),
         "rollouts-pod-template-hash",
@@ -85,7 +85,7 @@ def _field(path: str, template: ManifestNode | None) -> str | None:
 def _may_be_set(key: str) -> bool:
     """Whether a controller may set a label or an annotation in each pod: one with a domain, and some others."""
     domain, slash, _ = key.partition("/")
-    return key in SET_BY_CONTROLLERS or (slash != "" and "." in domain and not key.startswith(RECOMMENDED_PREFIX))
+    return key in CONTROLLER_LABELS or (slash != "" and "." in domain and not key.startswith(RECOMMENDED_PREFIX))
 
 
 def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -> str | None:

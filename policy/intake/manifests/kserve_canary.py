@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 ZERO_VALUES: Final[tuple[Any, ...]] = (None, "", 0, [])
-NOT_A_MODEL: Final = (
+FORMAT_DOUBT: Final = (
     "KServe makes no `model` of {}, as it does of that field of `spec.predictor`, and may run the service's own model "
     "instead; write `model`"
 )
@@ -57,7 +57,7 @@ def _canary(own: ManifestNode, merged: dict[str, Any]) -> Canary:
     models = [own.with_value({**common, "model": _with_storage(common.get("model"), of_formats[0].value)})]
     beside = {name: value for name, value in common.items() if name not in {"model", "workerSpec"}}
     models += [own.with_value({**beside, field.key: field.value}) for field in of_formats]
-    return Canary(own.with_value(common), models, NOT_A_MODEL.format(quoted(of_formats[0].path)))
+    return Canary(own.with_value(common), models, FORMAT_DOUBT.format(quoted(of_formats[0].path)))
 
 
 def _with_storage(model: Any, field: dict[str, Any]) -> Any:
