@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 GAP: Final = "   "
-LEAST: Final = 24
+MIN_LAST_WIDTH: Final = 24
 """The least width of the last column; a narrower terminal gets a table of rich, whose columns all wrap."""
 
 
@@ -40,7 +40,7 @@ class LongTable(Struct, frozen=True):
         """The lines of the table."""
         *widths, longest = (max(map(cell_len, column)) for column in zip(self.header, *self.rows, strict=True))
         last = min(longest, options.max_width - sum(widths) - len(GAP) * len(widths))
-        if last < min(longest, LEAST):
+        if last < min(longest, MIN_LAST_WIDTH):
             yield self._wrapping()
             return
         rule = "─" * (sum(widths) + len(GAP) * len(widths) + last)

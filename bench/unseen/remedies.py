@@ -29,7 +29,7 @@ from policy.impact.impact import Impact
 from policy.impact.targets import target_of
 from policy.intake.command.flags import flags
 from policy.policy import Policy
-from policy.remedies.changes import applied, candidates, unknown_flags
+from policy.remedies.changes import candidates, unknown_flags, with_changes
 from policy.request.request import read_request
 from policy.rules.catalogue import load
 from policy.rules.effects import Stage
@@ -116,7 +116,7 @@ class Checker:
         for size in range(1, len(remedy.change)):
             for changes in combinations(tried, size):
                 try:
-                    after = self.policy.decide(applied(request, changes), TODAY)
+                    after = self.policy.decide(with_changes(request, changes), TODAY)
                 except PolicyError:
                     continue
                 if _helps(after, decision, remedy.purpose):

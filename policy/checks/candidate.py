@@ -270,8 +270,8 @@ def _affected(
     from policy.proof.documents import effect_document, request_effect_document  # noqa: PLC0415  # see above
     from policy.proof.edit import edit_of  # noqa: PLC0415  # see above
 
-    before = loaded.catalogue.of_release
-    for release, rules in candidate.catalogue.of_release.items():
+    before = loaded.catalogue.rules_by_release
+    for release, rules in candidate.catalogue.rules_by_release.items():
         if rules != before.get(release):
             candidate.ruleset(release)
     found = edit_of(loaded, candidate, today=job.today)

@@ -64,7 +64,7 @@ app = command_app()
 MAX_ROUNDS: Final = 8
 """How often changed engines are decided again at most: an engine may have several things to fix."""
 UPGRADE: Final = "the remedy is another release; `--allow-upgrade` writes the tag of vLLM's own image"
-WRITTEN: Final = frozenset({Source.VARIABLES, Source.COMMAND})
+EDITABLE_SOURCES: Final = frozenset({Source.VARIABLES, Source.COMMAND})
 """The sources of a variable whose text can be edited."""
 NO_REMEDY: Final = "no remedy was found"
 NO_CHOICE: Final = "there is no remedy with this number"
@@ -252,7 +252,9 @@ class Fixer:
         if Purpose.PINS not in self.wanted:
             return None
         _, pins = self.pins.decide(engine.request)
-        return next((pin for pin, found in pins if found.now is Verdict.REDUNDANT and pin.source in WRITTEN), None)
+        return next(
+            (pin for pin, found in pins if found.now is Verdict.REDUNDANT and pin.source in EDITABLE_SOURCES), None
+        )
 
     def _shown(self, engine: Engine, remedy: Remedy) -> FixRemedy:
         changes = [self._placed(engine, change) for change in remedy.change]

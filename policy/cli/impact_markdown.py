@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from policy.impact.counts import ImpactCounts
     from policy.impact.rows import Row, Rows
 
-SHOWN: Final = 10
+MAX_SHOWN: Final = 10
 """How many deployments are not folded."""
-FOLDED: Final = 200
+MAX_FOLDED: Final = 200
 """How many deployments are folded at most."""
 COLUMNS: Final = ReleaseCounts.__struct_fields__
 
@@ -28,9 +28,9 @@ def markdown(rows: Rows[Any], counts: ImpactCounts, title: str) -> str:
     changed = rows.worst()
     lines = [f"### {title}", "", f"**{headline(counts)}.**", ""]
     if changed:
-        lines += [*_table(changed[:SHOWN]), ""]
+        lines += [*_table(changed[:MAX_SHOWN]), ""]
     parts = [*details("Where each release stands", [*_releases(counts)])]
-    if rest := changed[SHOWN : SHOWN + FOLDED]:
+    if rest := changed[MAX_SHOWN : MAX_SHOWN + MAX_FOLDED]:
         parts += details(f"{counted(len(rest), 'more deployment', 'more deployments')}", [*_table(rest)])
     causes = rows.worst_causes()
     if causes:
@@ -38,20 +38,20 @@ def markdown(rows: Rows[Any], counts: ImpactCounts, title: str) -> str:
             f"- {cause.number:,}× {LABELS[cause.kind]} at {code_span(cause.at)}, {code_text(cause.rules)}"
             + ("" if cause.why == cause.rules else f": {code_text(cause.why)}")
             + (f"; {code_text(cause.action)}" if cause.action else "")
-            for cause in causes[:FOLDED]
+            for cause in causes[:MAX_FOLDED]
         ]
         parts = details("What makes the changes", said) + parts
     if remedies := rows.first_remedies():
         said = [
             f"- {each.number:,}× {code_text(each.text)}: {', '.join(map(code_text, each.names))}"
             + (f" and {each.number - len(each.names):,} more" if each.number > len(each.names) else "")
-            for each in remedies[:FOLDED]
+            for each in remedies[:MAX_FOLDED]
         ]
         parts = details("What helps", said) + parts
     if rows.undecided:
-        said = [f"- {code_text(row.entry.title)}: {code_text(row.cause)}" for row in rows.undecided[:FOLDED]]
+        said = [f"- {code_text(row.entry.title)}: {code_text(row.cause)}" for row in rows.undecided[:MAX_FOLDED]]
         parts += details(f"{counted(counts.undecided, 'deployment', 'deployments')} not decided", said)
-    left = counts.deployments - counts.undecided - counts.unchanged - min(len(changed), SHOWN + FOLDED)
+    left = counts.deployments - counts.undecided - counts.unchanged - min(len(changed), MAX_SHOWN + MAX_FOLDED)
     end = [f"{left:,} more changed deployments are not listed."] if left else []
     return bounded("\n".join(lines), parts, end)
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 ReportT = TypeVar("ReportT")
-RISKY: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\uff20")
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\uff0b", "\uff0d", "\uff1d", "\uff20")
 """The characters that begin a cell that a spreadsheet reads as a formula, also in full width."""
 SEPARATORS: Final = " ;,|\"'"
 """The characters that may be lost before a formula, if a spreadsheet splits cells at other characters or trims them."""
-INNER: Final = re.compile(rf"([;|])(?=[ \"']*[{''.join(map(re.escape, RISKY))}])")
+INNER_FORMULA: Final = re.compile(rf"([;|])(?=[ \"']*[{''.join(map(re.escape, FORMULA_STARTS))}])")
 """Matches a separator of cells before what would be a formula in the next one."""
 
 
@@ -112,5 +112,5 @@ def _csv_cell(value: Any) -> Any:
         return "true" if value else "false"
     if type(value) is not str:
         return value
-    text = INNER.sub(r"\1'", escape_line(value))
-    return f"'{text}" if text.lstrip(SEPARATORS).startswith(RISKY) else text
+    text = INNER_FORMULA.sub(r"\1'", escape_line(value))
+    return f"'{text}" if text.lstrip(SEPARATORS).startswith(FORMULA_STARTS) else text

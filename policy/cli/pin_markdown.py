@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from policy.cli.pin_rows import Line, Report, Rows
 
-SHOWN: Final = 10
+MAX_SHOWN: Final = 10
 """How many pins are shown unfolded."""
-FOLDED: Final = 200
+MAX_FOLDED: Final = 200
 """The most rows that a folded part has."""
 
 
@@ -25,7 +25,7 @@ def markdown(rows: Rows, report: Report) -> str:
     counts = report.counts
     lines = [line for _, line in rows.pins]
     head = [f"### {report.title}", "", f"**{headline(counts)}.**", ""]
-    head += [*_table(lines[:SHOWN]), ""] if lines else []
+    head += [*_table(lines[:MAX_SHOWN]), ""] if lines else []
     verdicts = list(VERDICTS)
     table = [f"| release | {' | '.join(verdicts)} |", f"|---|{'---:|' * len(verdicts)}"]
     table += [
@@ -38,16 +38,16 @@ def markdown(rows: Rows, report: Report) -> str:
             f"- {cause.number:,}× {cause.verdict} at {cause.releases}"
             + (f", {code_text(cause.rules)}" if cause.rules else "")
             + (f": {code_text(cause.why)}" if cause.why else "")
-            for cause in causes[:FOLDED]
+            for cause in causes[:MAX_FOLDED]
         ]
         parts += details("What makes the verdicts", said)
     parts += details("Verdicts by release", table)
-    if rest := lines[SHOWN : SHOWN + FOLDED]:
+    if rest := lines[MAX_SHOWN : MAX_SHOWN + MAX_FOLDED]:
         parts += details(f"{counted(len(rest), 'more pin', 'more pins')}", [*_table(rest)])
     if rows.unread:
-        said = [f"- {code_text(line.entry.title)}: {code_text(line.problem)}" for line in rows.unread[:FOLDED]]
+        said = [f"- {code_text(line.entry.title)}: {code_text(line.problem)}" for line in rows.unread[:MAX_FOLDED]]
         parts += details(f"{counted(counts.unread, 'deployment', 'deployments')} not read", said)
-    left = counts.pins - min(len(lines), SHOWN + FOLDED)
+    left = counts.pins - min(len(lines), MAX_SHOWN + MAX_FOLDED)
     return bounded("\n".join(head), parts, [f"{left:,} more pins are not listed."] if left > 0 else [])
 
 

@@ -40,8 +40,8 @@ COLUMNS: Final = (
     "action",
     "problem",
 )
-SHOWN: Final = 10
-FOLDED: Final = 200
+MAX_SHOWN: Final = 10
+MAX_FOLDED: Final = 200
 
 
 class Report(Struct):
@@ -183,23 +183,23 @@ def markdown(report: Report) -> str:
     replay = finish(report)
     groups = replay.groups()
     head = [f"### {report.title}", "", f"**{headline(replay)}.**", ""]
-    head += [*_table(groups[:SHOWN]), ""] if groups else []
+    head += [*_table(groups[:MAX_SHOWN]), ""] if groups else []
     parts: list[str] = []
     if groups:
         said = []
-        for group in groups[:FOLDED]:
+        for group in groups[:MAX_FOLDED]:
             examples = ", ".join(code_text(each.decision_id) for each in group.examples)
             action = f"; {code_text(group.action)}" if group.action else ""
             said.append(f"- {LABELS[group.kind]}, {code_text(_made_by(group))}: {code_text(group.why)}{action}")
             said.append(f"  such as {examples}")
         parts += details("What makes the differences, with examples", said)
-    if rest := groups[SHOWN : SHOWN + FOLDED]:
+    if rest := groups[MAX_SHOWN : MAX_SHOWN + MAX_FOLDED]:
         parts += details(f"{len(rest):,} more differences", [*_table(rest)])
     if replay.reasons:
-        said = [f"- {number:,}× {code_text(reason)}" for reason, number in _reasons(replay)[:FOLDED]]
+        said = [f"- {number:,}× {code_text(reason)}" for reason, number in _reasons(replay)[:MAX_FOLDED]]
         number = replay.counts.undecided
         parts += details(f"{number:,} {'decision' if number == 1 else 'decisions'} not decided", said)
-    left = len(groups) - SHOWN - FOLDED
+    left = len(groups) - MAX_SHOWN - MAX_FOLDED
     return bounded("\n".join(head), parts, [f"{left:,} more differences are not listed."] if left > 0 else [])
 
 

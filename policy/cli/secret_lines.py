@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ABOVE: Final = 100
 """How many lines above a line are searched for the field that has it."""
 MAX_NODES: Final = 1_000_000
-BY_LINES: Final = frozenset({LITERAL, WHOLE})
+LINE_STYLES: Final = frozenset({LITERAL, WHOLE})
 """The styles of scalars whose lines are those of the value."""
 
 
@@ -47,7 +47,7 @@ class SecretLines:
         for _, node in subtree(document, MAX_NODES):
             if isinstance(node.value, str):
                 shown = self._values.hidden(node.value)
-                if shown != node.value and (node.style not in BY_LINES or shown.startswith(HIDDEN)):
+                if shown != node.value and (node.style not in LINE_STYLES or shown.startswith(HIDDEN)):
                     yield node
 
     def __contains__(self, at: int) -> bool:

@@ -57,12 +57,12 @@ ACTION_WIDTH: Final = 4  # of an action's name, fixed so that it can be sliced o
 SENTINEL: Final = "z" * ACTION_WIDTH
 LOWEST_PRIORITY: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
-RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
+RESERVED_KEYS: Final = ("id", "sid", "$s", "$m", "$forward")
 VALUES: Final = {UNSET: None, FALSE: False, TRUE: True, MALFORMED: parse_variable("")}
 """A value of the operator's variable for each of its codes."""
 
 
-class Conditional(Protocol):
+class ConditionalRule(Protocol):
     """The part of a rule that is compiled; ``when`` is ``None`` if the rule always holds."""
 
     @property
@@ -101,7 +101,7 @@ class RulesetDefinition:
         return tuple(sorted([*found, *certain], key=_place) if certain else found)
 
 
-def compile_rules(rules: Sequence[Conditional], series: tuple[int, int]) -> RulesetDefinition:
+def compile_rules(rules: Sequence[ConditionalRule], series: tuple[int, int]) -> RulesetDefinition:
     """The definition of a release's rules, which are in the order in which they will be listed.
 
     Raises:
@@ -126,7 +126,7 @@ def compile_rules(rules: Sequence[Conditional], series: tuple[int, int]) -> Rule
         raise EngineFailed(f"expected at most {GROUP_SIZE * MAX_GROUPS} conditions in a release, got {len(conditions)}")
     if len(keys.columns) > MAX_KEYS:
         raise EngineFailed(f"expected at most {MAX_KEYS} different comparisons in a release, got {len(keys.columns)}")
-    check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
+    check_collisions([*RESERVED_KEYS, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     actions: dict[str, int] = {}
     numbers: dict[int, dict[int, int]] = {code: {} for code in VALUES}

@@ -40,7 +40,7 @@ MAX_MISSPELT: Final = 64
 """The length of the longest field that can count as a misspelt fact."""
 BOOLEAN: Final = re.compile("true|false")
 INTEGER: Final = re.compile("[0-9]{1,10}")
-UNQUOTED: Final = {FactKind.BOOLEAN: BOOLEAN, FactKind.INTEGER: INTEGER}
+QUOTED_VALUES: Final = {FactKind.BOOLEAN: BOOLEAN, FactKind.INTEGER: INTEGER}
 """Texts that would be a boolean or a number without their quotes."""
 MIN_SIMILARITY: Final = 0.85
 """The minimum similarity of a field that counts as a misspelt fact."""
@@ -317,7 +317,7 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
     elif fact.kind is FactKind.SHARE and fact.admits(value):
         facts.state(member.index, float(value))
     else:
-        unquoted = UNQUOTED.get(fact.kind)
+        unquoted = QUOTED_VALUES.get(fact.kind)
         is_in_quotes = unquoted is not None and type(value) is str and unquoted.fullmatch(value)
         found = as_written(value) if is_in_quotes else quoted(value)
         advice = "; write it without quotes" if is_in_quotes and _is_legal_unquoted(fact, value) else ""

@@ -44,7 +44,7 @@ LAYERS: Final[dict[tuple[str, ...] | None, bool]] = {
     (Layer.HOUSE, Layer.UPSTREAM): False,
 }
 
-BY_RELEASE: Final = tuple(
+RELEASE_DEPENDENT_FACTS: Final = tuple(
     index for index, fact in enumerate(VOCABULARY) if fact.other_defaults and fact.kind is not FactKind.VARIABLE
 )
 """The facts other than variables whose default depends on the release."""
@@ -93,7 +93,9 @@ def _struct(member: Member) -> type[Struct]:
             fields.append((name, struct, absent()))
         else:
             kind, default = _type(child.fact), () if child.fact.default == [] else child.fact.default
-            fields.append((name, kind | UnsetType, UNSET) if child.index in BY_RELEASE else (name, kind, default))
+            fields.append(
+                (name, kind | UnsetType, UNSET) if child.index in RELEASE_DEPENDENT_FACTS else (name, kind, default)
+            )
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
     return msgspec.defstruct(
         name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True
@@ -145,7 +147,7 @@ def decode_fast(body: bytes, releases: Releases) -> Request | None:
         row[VARIABLE_INDEX] = _unset(release.decided_as)
     elif type(variable) is str:
         row[VARIABLE_INDEX] = parse_variable(variable)
-    for index in BY_RELEASE:
+    for index in RELEASE_DEPENDENT_FACTS:
         if row[index] is UNSET:
             row[index] = defaults(series(release.decided_as))[index]
     engine = row[ENGINE_INDEX]

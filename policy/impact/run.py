@@ -44,7 +44,7 @@ MAX_KEPT_ANSWERS: Final = 240_000
 """How many answers are kept for equal deployments; they take about 250 MB."""
 DECISIONS_OF_REMEDIES: Final = 60
 """About how many decisions it takes to find the remedies for one release."""
-AHEAD: Final = 3
+CHUNKS_AHEAD: Final = 3
 """The chunks for each process that are read before the first is written."""
 
 E = TypeVar("E")
@@ -59,8 +59,8 @@ class AnyWorker(Protocol[Q_contra, R]):
     def key(self, request: Q_contra) -> bytes:
         """A text that is equal only for deployments with equal results."""
 
-    def compare(self, requests: Sequence[Q_contra]) -> tuple[list[R], list[str]]:
-        """The results in their order, and the models that were looked up."""
+    def decide_all(self, requests: Sequence[Q_contra]) -> tuple[list[R], list[str]]:
+        """Decide deployments; return the results in their order, and the models that were looked up."""
 
     def unreadable(self, error: RequestInvalid) -> R:
         """The result of a deployment that cannot be read."""
@@ -157,8 +157,8 @@ class Worker:
         problem = request_problem(error, remedies=self.impact.remedies)
         return Result(undecidable(problem.detail), None, problem)
 
-    def compare(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
-        """The results in their order, and the models that were looked up."""
+    def decide_all(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
+        """Compare deployments; return the results in their order, and the models that were looked up."""
         return [self._result(request) for request in requests], self._finder.use.names
 
     def _result(self, request: Request) -> Result:
@@ -174,8 +174,8 @@ def _start(job: AnyJob[Any, Any]) -> None:
     _worker.append(job.start())
 
 
-def _compare(requests: list[Any]) -> tuple[list[Any], list[str]]:
-    return _worker[0].compare(requests)
+def _decide_all(requests: list[Any]) -> tuple[list[Any], list[str]]:
+    return _worker[0].decide_all(requests)
 
 
 def json_piece(found: Comparison) -> bytes:
@@ -220,7 +220,7 @@ class Run(Generic[Q, R]):
                 if self._pool is not None and chunk.requests:
                     self._submit(chunk)
                 waiting.append(chunk)
-                if len(waiting) > self._processes * AHEAD or self._pool is None:
+                if len(waiting) > self._processes * CHUNKS_AHEAD or self._pool is None:
                     yield from self._drained(waiting.popleft())
             while waiting:
                 yield from self._drained(waiting.popleft())
@@ -234,7 +234,7 @@ class Run(Generic[Q, R]):
     def _submit(self, chunk: Chunk) -> None:
         assert self._pool is not None
         try:
-            chunk.future = self._pool.submit(_compare, chunk.requests)
+            chunk.future = self._pool.submit(_decide_all, chunk.requests)
         except BrokenProcessPool:
             self._give_up()
 
@@ -282,4 +282,4 @@ class Run(Generic[Q, R]):
             else:
                 self._finder.use.add({name: name for name in models})
                 return results
-        return self._worker.compare(chunk.requests)[0]
+        return self._worker.decide_all(chunk.requests)[0]

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 MODEL, POSITIONAL_MODEL = "model", "model_tag"
 NAMES_SHOWN: Final = 10
 OBJECTS: Final = frozenset({"json", "object", "json-or-text", "object-or-level", "overrides"})
-EMPTY: Final = "{}"
+EMPTY_OBJECT: Final = "{}"
 REDACTED: Final = "***"
 """What vLLM logs from 0.29 on instead of a secret."""
-NOT_FOR_ENGINES: Final = frozenset({"config"})
+OMITTED_ARGUMENTS: Final = frozenset({"config"})
 """Arguments that are left out of the command: vLLM has read the file of `--config` and logs its values too."""
 
 
@@ -53,11 +53,11 @@ def read_arguments(text: str, release: str) -> LoggedArguments:
     unreadable: list[str] = []
     for dest, value in found.items():
         flag = table.by_name.get(str(dest))
-        if flag is None or flag.secret or is_secret(str(dest)) or dest == MODEL or dest in NOT_FOR_ENGINES:
+        if flag is None or flag.secret or is_secret(str(dest)) or dest == MODEL or dest in OMITTED_ARGUMENTS:
             continue
         cleaned = _cleaned(value, str(dest), unreadable)
         if cleaned is UNREADABLE and flag.members is not None:
-            words += [flag.name, EMPTY]  # that it is there may decide
+            words += [flag.name, EMPTY_OBJECT]  # that it is there may decide
         elif cleaned is not UNREADABLE:
             words += _words(flag, _settable(cleaned, flag.members), table.exact)
     named = next((found[name] for name in (MODEL, POSITIONAL_MODEL) if type(found.get(name)) is str), None)

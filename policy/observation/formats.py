@@ -48,7 +48,7 @@ class Shows(StrEnum):
     WRAPPER = "wrapper"
 
 
-OF_EXCEPTIONS: Final = frozenset({Shows.REFUSAL, Shows.WRAPPER})
+EXCEPTION_KINDS: Final = frozenset({Shows.REFUSAL, Shows.WRAPPER})
 """The kinds whose texts are those of exceptions; the texts of all others are records."""
 
 
@@ -116,8 +116,8 @@ def formats() -> tuple[Format, ...]:
 
 @cache
 def _by_kind() -> tuple[tuple[Format, ...], tuple[Format, ...]]:
-    of_exceptions = tuple(each for each in formats() if each.shows in OF_EXCEPTIONS)
-    return tuple(each for each in formats() if each.shows not in OF_EXCEPTIONS), of_exceptions
+    of_exceptions = tuple(each for each in formats() if each.shows in EXCEPTION_KINDS)
+    return tuple(each for each in formats() if each.shows not in EXCEPTION_KINDS), of_exceptions
 
 
 @cache

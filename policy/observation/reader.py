@@ -39,7 +39,7 @@ UVICORN_READY: Final = "Application startup complete."
 """What uvicorn logs once the server takes requests."""
 SERIOUS: Final = frozenset({None, "ERROR", "CRITICAL"})
 """The levels of exceptions that may end an engine; those of warnings were handled. None is a line without a level."""
-SHOWN: Final = frozenset(
+SHOWN_KINDS: Final = frozenset(
     {
         Shows.SERVER,
         Shows.RUNNER,
@@ -162,7 +162,7 @@ def _read(run: _Run, record: Record, number: int, found: tuple[Format, Mapping[s
     shown = masked(record.text[:MAX_SHOWN])
     if form.shows is Shows.FALLBACK and shown not in run.fallbacks:
         run.fallbacks.append(shown)
-    if form.shows in SHOWN and len(run.signals) < MAX_SIGNALS and all(each.id != form.id for each in run.signals):
+    if form.shows in SHOWN_KINDS and len(run.signals) < MAX_SIGNALS and all(each.id != form.id for each in run.signals):
         run.signals.append(Signal(form.id, number, shown))
 
 

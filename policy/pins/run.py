@@ -110,8 +110,8 @@ class Worker:
         """A text that is equal only for deployments with equal pins."""
         return self._decider.impact.key(request)
 
-    def compare(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
-        """The pins of each deployment, and the models that were looked up."""
+    def decide_all(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
+        """Decide the pins of each deployment; return them in their order, and the models that were looked up."""
         return [self._result(request) for request in requests], self._finder.use.names
 
     def unreadable(self, error: RequestInvalid) -> Result:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from policy.secret_values import SecretValues
 
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
-NOT_DROPPED: Final = frozenset({"model", "hf_config_path", "hf_overrides", "tensor_parallel_size"})
+KEPT_OPTIONS: Final = frozenset({"model", "hf_config_path", "hf_overrides", "tensor_parallel_size"})
 """The options that say which model runs, or whether it fits into the devices."""
 OTHER_VALUES: Final[dict[str, Any]] = {
     "gpu_memory_utilization": 0.9,
@@ -40,9 +40,9 @@ OTHER_VALUES: Final[dict[str, Any]] = {
     "mamba_cache_mode": "align",
 }
 """Values that some rules advise, for options that may be left out."""
-GIVEN: Final = ("platform.", "plugins.", "model_config", "speculative_config.draft_model_config", "omni")
+GIVEN_PREFIXES: Final = ("platform.", "plugins.", "model_config", "speculative_config.draft_model_config", "omni")
 """The beginnings of facts that describe the model, the platform or the image."""
-NAMING: Final = frozenset({FactKind.TEXT, FactKind.CHOICE})
+NAMING_KINDS: Final = frozenset({FactKind.TEXT, FactKind.CHOICE})
 FACTS_OF_OPTIONS: Final = frozenset(FACT_OF_OPTION.values())
 DROP, SET, UNSET_VARIABLE, SET_VARIABLE = 2, 3, 1, 4
 """The costs of changes, by how much each takes from the user: the variable for the runner is not a feature."""
@@ -84,7 +84,7 @@ def refused_options(refused: ArgumentsRefused) -> list[Candidate]:
     """
     found = {}
     for fault in refused.faults:
-        if fault.refused is None or not fault.refused.option or fault.refused.option in NOT_DROPPED:
+        if fault.refused is None or not fault.refused.option or fault.refused.option in KEPT_OPTIONS:
             return []
         found[fault.refused.option] = fault.refused.value
     unknown = {flag.option: flag for flag in refused.unknown_flags}
@@ -97,7 +97,7 @@ def refused_options(refused: ArgumentsRefused) -> list[Candidate]:
     ]
 
 
-def applied(request: Request, changes: Iterable[Candidate]) -> Request:
+def with_changes(request: Request, changes: Iterable[Candidate]) -> Request:
     """The request with the changes."""
     if request.deployment is None:
         row = request.facts.row.copy()
@@ -117,11 +117,11 @@ def is_selection_of_v2(candidate: Candidate) -> bool:
 
 def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
     options, variables = intake.options, intake.variables
-    for option in sorted(intake.refused_options & options.others.keys() - options.values.keys() - NOT_DROPPED):
+    for option in sorted(intake.refused_options & options.others.keys() - options.values.keys() - KEPT_OPTIONS):
         value, place = options.others[option]
         yield _dropped(option, value, place)
     for option, value in options.values.items():
-        if option in NOT_DROPPED:
+        if option in KEPT_OPTIONS:
             continue
         place = options.kept_place(option) if option in options.others else options.place(option)
         yield _dropped(option, value, place)
@@ -178,7 +178,7 @@ def _of_facts(facts: Facts, defaults: Sequence[Any]) -> Iterator[Candidate]:
         fact, value = VOCABULARY[index], row[index]
         if fact.kind is FactKind.VARIABLE or not _is_chosen(fact.name) or value == defaults[index]:
             continue
-        if fact.kind in NAMING and ancestors(fact.name):
+        if fact.kind in NAMING_KINDS and ancestors(fact.name):
             continue  # the method of speculative decoding, say, goes with the whole of it
         values = [(index, defaults[index])]
         if fact.kind is FactKind.PRESENCE:
@@ -196,4 +196,4 @@ def _of_facts(facts: Facts, defaults: Sequence[Any]) -> Iterator[Candidate]:
 
 def _is_chosen(name: str) -> bool:
     """Whether a fact says what a user chose, not what the model, the platform or the image is."""
-    return name in FACTS_OF_OPTIONS or not name.startswith(GIVEN)
+    return name in FACTS_OF_OPTIONS or not name.startswith(GIVEN_PREFIXES)

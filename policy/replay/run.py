@@ -77,8 +77,8 @@ class Worker:
         number, impact = self._impact(past.day)
         return b"%d %b" % (number, impact.key(past.request))
 
-    def compare(self, pasts: Sequence[Past]) -> tuple[list[ReleaseAnswer | Undecided], list[str]]:
-        """What is decided now."""
+    def decide_all(self, pasts: Sequence[Past]) -> tuple[list[ReleaseAnswer | Undecided], list[str]]:
+        """Decide past requests now; return the answers in their order, and the models that were looked up."""
         answers = [self._impact(past.day)[1].answer(past.request, self._job.target) for past in pasts]
         return answers, self._finder.use.names
 

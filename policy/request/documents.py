@@ -14,7 +14,7 @@ from policy.request.request import FIELDS, INPUTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-BESIDE_MANIFEST: Final = frozenset(FIELDS) - frozenset(INPUTS)
+FIELDS_BESIDE_MANIFEST: Final = frozenset(FIELDS) - frozenset(INPUTS)
 """The fields of a request beside its manifest."""
 
 
@@ -64,4 +64,4 @@ def _has_only_fields(document: Any) -> bool:
     """Whether a document has fields of a request, and no input but a ``manifest`` of null."""
     if type(document) is not dict or document.get("manifest") is not None:
         return False
-    return bool(document) and document.keys() - {"manifest"} <= BESIDE_MANIFEST
+    return bool(document) and document.keys() - {"manifest"} <= FIELDS_BESIDE_MANIFEST

@@ -86,7 +86,7 @@ class Catalogue:
     rules: tuple[Rule, ...]
     conditions: dict[str, NamedCondition]
     revision: str
-    of_release: dict[str, tuple[ReleaseRule, ...]] = field(default_factory=dict)
+    rules_by_release: dict[str, tuple[ReleaseRule, ...]] = field(default_factory=dict)
     request_rules: tuple[RequestRule, ...] = ()
     """The rules about single requests to an engine, which decide nothing about the runner."""
     files: dict[str, RuleFile] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Catalogue:
 
     def rules_of(self, release: str) -> tuple[ReleaseRule, ...]:
         """The rules of a known release by precedence, then by their position in vLLM's list."""
-        return self.of_release[release]
+        return self.rules_by_release[release]
 
     def rules_on(self, release: str, today: date) -> tuple[ReleaseRule, ...]:
         """The rules of a known release that have not ended by ``today``, in the same order."""
@@ -264,7 +264,7 @@ class _CatalogueReader:
         for named in self.conditions.values():
             self.check_releases(named, list(named.ranges), ())
         for release in self.releases.known:
-            catalogue.of_release[release] = self.release_rules(catalogue, release)
+            catalogue.rules_by_release[release] = self.release_rules(catalogue, release)
             pause()
         self.add_faults(_duplicate_orders(catalogue))
         self.add_faults(_undecided_releases(catalogue))
@@ -456,7 +456,7 @@ def precedence(item: ReleaseRule) -> tuple[int, int, str]:
 
 
 def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
-    for rules in catalogue.of_release.values():
+    for rules in catalogue.rules_by_release.values():
         by_order: dict[tuple[int, int], Rule] = {}
         for item in rules:
             rule = item.rule
@@ -471,7 +471,7 @@ def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
 
 
 def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
-    for release, rules in catalogue.of_release.items():
+    for release, rules in catalogue.rules_by_release.items():
         if not is_decided(release, rules):
             yield Fault(
                 RELEASES_FILE,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_RELEASES: Final = 256
 MAX_VERSION: Final = 64
-UNTAGGED: Final = frozenset({(0, 1), (0, 0), (0, 0, 0)})
+UNTAGGED_VERSIONS: Final = frozenset({(0, 1), (0, 0), (0, 0, 0)})
 BUILD_DAY: Final = re.compile(r"(?:^|\.)d([0-9]{4})([0-9]{2})([0-9]{2})(?:\.|$)")
 """The day that setuptools-scm adds to the local version of a build with changed files."""
 EMPTY_MAP: Final[Mapping[str, date]] = {}
@@ -104,7 +104,7 @@ def is_untagged(version: Version) -> bool:
     """
     if version.dev is None or version.pre is not None or version.post is not None or version.epoch:
         return False
-    return version.release in UNTAGGED
+    return version.release in UNTAGGED_VERSIONS
 
 
 def why_presumed(version: str) -> str:

@@ -120,10 +120,11 @@ def suggest_operator(fact: Fact, word: str, operand: Any) -> str:
     """The suggestion for an operator that a fact does not have, with the operand."""
     known = operators_for(fact)
     plain = SEPARATORS.sub("_", word.strip().lower())
-    if "at_least" in known and plain in synonyms.AT_LEAST:
-        return f"; write {quoted(f'{fact.name}: {{at_least: {_increased(operand, synonyms.AT_LEAST[plain])}}}')}"
-    if "at_least" in known and plain in synonyms.BELOW:
-        return f"; write {quoted(f'not: {{{fact.name}: {{at_least: {_increased(operand, synonyms.BELOW[plain])}}}}}')}"
+    if "at_least" in known and plain in synonyms.LOWER_BOUNDS:
+        return f"; write {quoted(f'{fact.name}: {{at_least: {_increased(operand, synonyms.LOWER_BOUNDS[plain])}}}')}"
+    if "at_least" in known and plain in synonyms.UPPER_BOUNDS:
+        limit = _increased(operand, synonyms.UPPER_BOUNDS[plain])
+        return f"; write {quoted(f'not: {{{fact.name}: {{at_least: {limit}}}}}')}"
     meant = next((operator for operator in synonyms.OPERATORS.get(plain, ()) if operator in known), None)
     if meant is None:
         inside = f"{fact.name}.{word}"

@@ -22,7 +22,7 @@ CONDITIONS: Final = {
 }
 """Keywords of conditions."""
 
-AT_LEAST: Final = {
+LOWER_BOUNDS: Final = {
     ">=": 0,
     "ge": 0,
     "gte": 0,
@@ -37,7 +37,7 @@ AT_LEAST: Final = {
     "over": 1,
 }
 """Lower bounds, with the number to add to their operand for ``at_least``."""
-BELOW: Final = {
+UPPER_BOUNDS: Final = {
     "<": 0,
     "lt": 0,
     "less_than": 0,

@@ -26,11 +26,11 @@ MAX_IDS: Final = 1 << 20
 """The most items of a list in a request."""
 CLASSES: Final = ("sampling_params", "beam_search_params", "pooling_params")
 """The forms that are classes of vLLM, which refuse what they do not have; servers leave it out."""
-FORMER: Final = frozenset(
+FORMER_PARAMETERS: Final = frozenset(
     {"best_of", "early_stopping", "guided_decoding", "logits_processors", "truncate_prompt_tokens", "use_beam_search"}
 )
 """The parameters of releases that are older than those in the table."""
-BESIDE_BEAMS: Final = known_fields("sampling_params") - {"n", "output_kind"}
+NOT_FOR_BEAM_SEARCH: Final = known_fields("sampling_params") - {"n", "output_kind"}
 """Parameters of sampling, which a beam search may not have."""
 POOLING_MARKS: Final = ("input", "queries", "query", "text_1", "data_1", "data")
 EXAMPLE: Final = '`{"allowed_token_ids": [1, 2], "temperature": 0.7}`'
@@ -68,7 +68,9 @@ def read_parameters(document: object, release: str, pointer: str) -> Parameters:
         else:
             faults.append(RequestFault(at(pointer, "extra_body"), f"expected an object, got {quoted(extra)}"))
     known, has = known_fields(form), fields_in(form, release)
-    others = FORMER | frozenset(name for each in (*CLASSES, "chat", "completion") for name in known_fields(each))
+    others = FORMER_PARAMETERS | frozenset(
+        name for each in (*CLASSES, "chat", "completion") for name in known_fields(each)
+    )
     absent = [name for name in document if name not in has]
     unexpected: list[str] = []
     for name in absent:
@@ -99,7 +101,9 @@ def read_parameters(document: object, release: str, pointer: str) -> Parameters:
     if "beam_width" in values:
         # The server makes BeamSearchParams of the body, and leaves out what those do not have.
         taken = fields_in("beam_search_params", release)
-        unexpected += [name for name in values if name not in taken and name in BESIDE_BEAMS and name in document]
+        unexpected += [
+            name for name in values if name not in taken and name in NOT_FOR_BEAM_SEARCH and name in document
+        ]
         values = {name: value for name, value in values.items() if name in taken}
     return Parameters(form, values, (), tuple(sorted(unexpected)), body)
 

@@ -29,7 +29,7 @@ from policy.facts.facts import defaults, read_facts, to_json
 from policy.facts.vocabulary import FACTS, VARIABLE, VARIABLE_INDEX, VOCABULARY, Fact, FactKind, Malformed
 from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
-from policy.remedies.changes import GIVEN
+from policy.remedies.changes import GIVEN_PREFIXES
 from policy.request.request import Request, read_request
 from policy.rules.catalogue import load
 from policy.rules.conditions import MAX_WAYS
@@ -434,7 +434,7 @@ def test_no_single_fact_helps_where_two_changes_are_named(
             drop(document, fact.name.split("."))
         except (KeyError, TypeError):
             continue
-        if not fact.name.startswith(GIVEN) and document != facts:
+        if not fact.name.startswith(GIVEN_PREFIXES) and document != facts:
             after = decided(extended, release, document, BOTH)
             if sizes.get("start", 1) > 1:
                 assert not after.starts

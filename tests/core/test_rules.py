@@ -522,6 +522,6 @@ def test_a_catalogue_is_the_same_whether_or_not_unchanged_files_were_read_before
             found = load(edited, before=before)
         except RulesInvalid as error:
             return error.faults
-        return found.revision, found.of_release, found.conditions, found.request_rules, found.releases.images.rows
+        return found.revision, found.rules_by_release, found.conditions, found.request_rules, found.releases.images.rows
 
     assert loaded(catalogue) == loaded(None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tables import table
 
-from policy.observation.formats import HOLE, OF_EXCEPTIONS, Format, Shows, formats, match_exception, match_record
+from policy.observation.formats import EXCEPTION_KINDS, HOLE, Format, Shows, formats, match_exception, match_record
 from policy.observation.lines import LINES, place_lines, places
 from policy.vllm.tablegen.log_lines import contradictions, line_table, lines_of, main, texts_of
 from policy.vllm.tablegen.wheels import SourceReader
@@ -34,7 +34,7 @@ def test_each_text_is_recognised_with_its_values(form: Format) -> None:
     text = form.text
     for number in range(form.text.count(HOLE)):
         text = text.replace(HOLE, f"value{number}", 1)
-    found = match_exception(text) if form.shows in OF_EXCEPTIONS else match_record(text, next(iter(form.files)))
+    found = match_exception(text) if form.shows in EXCEPTION_KINDS else match_record(text, next(iter(form.files)))
     assert found is not None
     assert found[0].shows == form.shows
     assert found[1] == {name: f"value{number}" for number, name in enumerate(form.values)}

@@ -23,7 +23,7 @@ from policy.rules.loader import Sources
 from policy.sampling.check import RequestChecker, read_check_request
 from policy.sampling.fields import known_fields
 from policy.sampling.manifest import check_request
-from policy.sampling.parameters import FORMER, read_parameters
+from policy.sampling.parameters import FORMER_PARAMETERS, read_parameters
 from policy.sampling.request_facts import request_facts, request_row
 from service.problems import problem_of
 
@@ -366,7 +366,7 @@ ODD: list[Any] = [
     *({"json": {"a": [{}] * 50}}, {"min_count": "x", "max_pattern_size": 1e9}, {"regex": 5}, {"grammar": []}),
 ]
 MARKS: list[dict[str, Any]] = [{}, {"messages": []}, {"prompt": ""}, {"beam_width": 2}]
-NAMES = sorted({name for form in APIS for name in known_fields(form)} | FORMER)
+NAMES = sorted({name for form in APIS for name in known_fields(form)} | FORMER_PARAMETERS)
 
 
 def test_every_value_of_every_parameter_is_answered_or_a_fault() -> None:

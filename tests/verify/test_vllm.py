@@ -96,7 +96,7 @@ def with_rules(policy: Policy, release: str, rules: tuple[ReleaseRule, ...]) -> 
         catalogue.rules,
         catalogue.conditions,
         catalogue.revision,
-        {**catalogue.of_release, release: rules},
+        {**catalogue.rules_by_release, release: rules},
     )
     return Policy(mutated, before=policy)
 

@@ -169,14 +169,14 @@ class _OptionReader:
         """The value of `name`, `name["field"]` or `get_kwargs(Class)["field"]`."""
         match node:
             case ast.Name(id=name):
-                return dict_of(local.get(name))
+                return dict_or_empty(local.get(name))
             case ast.Subscript(
                 value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
                 slice=ast.Constant(value=str(key)),
             ):
-                return dict_of(self.fields.fields_of(module, class_name).get(key))
+                return dict_or_empty(self.fields.fields_of(module, class_name).get(key))
             case ast.Subscript(value=inner, slice=ast.Constant(value=str(key))):
-                return dict_of(self.pick(module, inner, local).get(key))
+                return dict_or_empty(self.pick(module, inner, local).get(key))
         return {}
 
     def keyword(self, module: Module, key: str, node: ast.expr) -> Kwargs:
@@ -287,7 +287,7 @@ def _with_item(body: list[ast.stmt], target: ast.expr, item: ast.expr) -> list[a
     return [_Substitution(by_name).visit(copy.deepcopy(each)) for each in body]
 
 
-def dict_of(local: object) -> Kwargs:
+def dict_or_empty(local: object) -> Kwargs:
     """The dict itself, to be changed in place; an empty one if the sources do not show it."""
     return local if isinstance(local, dict) else {}
 

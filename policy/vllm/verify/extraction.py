@@ -16,7 +16,7 @@ import builtins
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.vllm.verify.standins import DERIVED, Machine, stand_ins
+from policy.vllm.verify.standins import DERIVED_ATTRIBUTES, Machine, stand_ins
 from policy.vllm.verify.syntax import (
     imports,
     is_bound,
@@ -232,7 +232,7 @@ class Extraction:
         Raises:
             AttributeError: the class does not have it.
         """
-        derived = DERIVED.get(f"{path}.{name}")
+        derived = DERIVED_ATTRIBUTES.get(f"{path}.{name}")
         if derived is not None:
             return derived(of)
         found = self._method(path, name)

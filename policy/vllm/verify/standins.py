@@ -107,10 +107,10 @@ def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any
     }
 
 
-DERIVED: Final[dict[str, Callable[[Object], Any]]] = {
+DERIVED_ATTRIBUTES: Final[dict[str, Callable[[Object], Any]]] = {
     "model_config.architecture": lambda model: model.architectures[0] if model.architectures else None,
 }
-"""Attributes that the release's code cannot compute here.
+"""The attributes that the release's code cannot compute here, with functions that do.
 
 A model is assumed to resolve to the first of its architectures.
 """

@@ -155,11 +155,11 @@ def verify(
 
 def _of_core(policy: Policy) -> Policy:
     """The policy without the rules of platforms and programs with runners of their own, which are not in the source."""
-    of_release = {
+    rules_by_release = {
         release: tuple(item for item in rules if item.rule.effect.outcome is not Outcome.NOT_APPLICABLE)
-        for release, rules in policy.catalogue.of_release.items()
+        for release, rules in policy.catalogue.rules_by_release.items()
     }
-    return Policy(replace(policy.catalogue, of_release=of_release), before=policy, compile_all=False)
+    return Policy(replace(policy.catalogue, rules_by_release=rules_by_release), before=policy, compile_all=False)
 
 
 class _ReleaseComparison:
@@ -180,7 +180,7 @@ class _ReleaseComparison:
 
     def compare(self, count: int, seed: int, progress: Callable[[int], None]) -> VerificationResult:
         found = self._vllm.found
-        items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
+        items = [item for rules in self._policy.catalogue.rules_by_release.values() for item in rules]
         release = series(self._release)
         gone = {fact.name for fact in VOCABULARY if not fact.is_in(release)}
         conditions = list(
