@@ -414,7 +414,8 @@ class EngineDraft:
             set_by_command = {} if self.server is None else self.server.env
             self.doubts += filter(None, [cache_doubt(paths, {**self.env, **set_by_command})])
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
-        for place, word in zip(self.places, self.words, strict=True):
+        has_template = TEMPLATE in " ".join(self.words)  # most have none, and each word would take two calls
+        for place, word in zip(self.places, self.words, strict=True) if has_template else ():
             if TEMPLATE in word:
                 shown = "the value" if is_hidden else quoted(word)
                 self.note(f"{place}: {shown} is a template; only the rendered output shows its value")
