@@ -95,6 +95,13 @@ TEXTS: list[tuple[Document, str | None, int]] = [
         None,
         4,
     ),
+    ({"model_type": "gemma3", "llm_config": {"num_hidden_layers": 3}}, "gemma3_text", 26),
+    ({"model_type": "llama4", "llm_config": {"num_hidden_layers": 3}}, "llama4_text", 48),
+    ({"model_type": "qwen2_5_vl", "llm_config": {"num_hidden_layers": 3}}, "qwen2_5_vl_text", 80),
+    ({"model_type": "llava", "llm_config": {"num_hidden_layers": 3}}, "llama", 32),
+    ({"model_type": "mistral3", "llm_config": {"num_hidden_layers": 3}}, "mistral", 32),
+    ({"model_type": "mllama", "llm_config": {"num_hidden_layers": 3}}, "mllama_text_model", 40),
+    ({"model_type": "qwen3", "llm_config": {"num_hidden_layers": 3}}, None, 3),
     (
         {"model_type": "qwen3_omni_moe", "thinker_config": {"text_config": {"num_hidden_layers": 3}}},
         "qwen3_omni_moe_text",

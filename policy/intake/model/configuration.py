@@ -41,12 +41,12 @@ class Configuration:
     __slots__ = ("_found", "_text", "_whole", "kind", "model_type", "stated", "tables")
 
     def __init__(self, stated: Mapping[str, Any], tables: Tables, model_type: str | None = None) -> None:
-        for name, renamed in tables.constants.get("config_attribute_renames", {}).items():
-            if name in stated:
-                stated = {renamed: stated[name], **stated}
         self.tables = tables
         self.model_type = _model_type(stated, tables, model_type)
         self.kind = tables.configs.get(self.model_type or "", BASE_CLASS)
+        for name, renamed in tables.constants.get("config_attribute_renames", {}).items():
+            if name in stated and not has_attribute(self.kind, renamed):
+                stated = {renamed: stated[name], **stated}
         flattened = stated.get(self.kind.flattens) if self.kind.flattens is not None else None
         if isinstance(flattened, Mapping):
             stated = {**flattened, **{name: item for name, item in stated.items() if name != self.kind.flattens}}
@@ -178,6 +178,11 @@ class Configuration:
             except Incomputable:
                 self._found[stored] = self._stored(stored)
         return self._found[stored]
+
+
+def has_attribute(kind: ConfigClass, name: str) -> bool:
+    """Whether each configuration of a class has an attribute, also if the document does not state it."""
+    return name in kind.parts or name in kind.known or name == kind.text
 
 
 def evaluate_rows(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> dict[str, Any]:

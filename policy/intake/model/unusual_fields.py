@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.intake.model.configuration import BASE_CLASS, MAX_NESTED, TEXT_FIELDS, Configuration
+from policy.intake.model.configuration import BASE_CLASS, MAX_NESTED, TEXT_FIELDS, Configuration, has_attribute
 from policy.intake.model.expert_count import blocks_have_experts, is_plain, is_positive
 from policy.messages import quoted
 
@@ -69,10 +69,10 @@ def prepare_overrides(
     if not isinstance(overrides, dict):
         return config, None
     renames = tables.constants.get("config_attribute_renames", {})
-    for name, renamed in renames.items():
-        if renamed in overrides and name in config:
-            config = {renamed: config[name], **config}
     kind = Configuration(config, tables).kind
+    for name, renamed in renames.items():
+        if renamed in overrides and name in config and not has_attribute(kind, renamed):
+            config = {renamed: config[name], **config}
     if not overrides.keys().isdisjoint(renames):
         overrides = {
             name: value
