@@ -58,7 +58,7 @@ OPERAND: Final = re.compile(r"\$\{\w{1,256}:?[-=+]")
 """Matches what precedes a value of a variable in its reference, and no message."""
 REFERENCE: Final = re.compile(r"""["']?\$[A-Z_][A-Z0-9_]*+["']?""")
 """Matches a reference to a variable without braces; a password may begin with `$`, or have it within."""
-CERTAIN: Final = re.compile(r"\$(?:\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`")
+CERTAIN: Final = re.compile(r"\$(?:\{[^{}]*+\}|\([^()]*+\))")
 """Matches what is replaced in a text for certain: `${A}`, `$(a)`."""
 TEXT: Final = frozenset({str})
 NUMBERS: Final = frozenset({int, float})

@@ -1257,6 +1257,7 @@ def test_a_secret_is_hidden_in_the_forms_that_are_documented(repeated: str, *, i
 WRITTEN_NUMBERS: Final = (
     *("87654321", "87654321.5", "87654321.50", ".12345678", "+12345678", "-98765432", "12345678e9", "12345678e+9"),
     *("0123456789", "012345670", "0x1234567890", "1_234_567_890", "12_345_678.50", "12345678901234567890", "1" * 40),
+    "0b1011100011101011010",
 )
 """Numbers as YAML is written."""
 NUMBERS_STATED: Final = {
