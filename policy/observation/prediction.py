@@ -131,7 +131,7 @@ class Predictor:
         return version and decided_as(version, self._policy.releases, nearest=self._nearest)
 
     def _shown_release(self, observed: ObservedEngine) -> str | None:
-        """The release of the log that decides; None if it shows none for which one decides."""
+        """The release that the log shows; None if it shows none, or one that no known release decides."""
         shown = observed.release or (observed.releases[-1] if observed.releases else None)
         return shown if self._decided_as(shown) else None
 

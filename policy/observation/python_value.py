@@ -56,7 +56,7 @@ class _Reader:
         self.left = MAX_VALUES
 
     def value(self, depth: int) -> Any:
-        """The next value, after which ``at`` stands."""
+        """The next value; ``at`` is then the position after it."""
         self.left -= 1
         if depth > MAX_DEPTH:
             raise NotAValue(f"nested too deeply: at most {MAX_DEPTH} levels are read")

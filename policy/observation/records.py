@@ -27,18 +27,18 @@ COMPOSE: Final = re.compile(r"([a-z0-9][\w.-]{0,127}+) {1,64}+\| ?")
 TIMESTAMP: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9}+)?(?:Z|[+-]\d\d:\d\d) ?| \d\d:\d\d:\d\d(?:[.,]\d{1,9}+)? \| ?)"
 )
-"""That of `kubectl logs --timestamps` and of containers' files, or that of Docker Desktop."""
+"""The time that `kubectl logs --timestamps`, a container's log file or Docker Desktop puts before a line."""
 JOURNAL: Final = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,253}+ [\w.@-]{1,128}+\[\d{1,10}+\]: ?")
 """What `journalctl` puts before a line of a service of systemd."""
 CRI: Final = re.compile(r"(?:stdout|stderr) [FP] ")
 PROCESS: Final = re.compile(r"\(([A-Za-z][\w.-]{0,63}+) pid=(\d{1,10}+)(?:, ip=[\d.:a-f]{1,45}+)?\)(?: |$)")
-"""The process of a line, that of a worker of Ray with its address."""
+"""The process that printed a line; a worker of Ray has an address as well."""
 RECORD: Final = re.compile(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6}+)?) "
     r"\[?([\w./-]{1,255}+):(\d{1,7}+)\](?: |$)"
 )
 MESSAGE_FIELDS: Final = ("log", "message", "msg")
-"""Where a line of JSON has the text: that of Docker, that of vLLM's JSON log and of most collectors, and another."""
+"""The fields that have the text of a line of JSON: Docker's, that of vLLM and most collectors, and another."""
 LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
 
 
@@ -59,7 +59,7 @@ class Record(NamedTuple):
 
 
 def has_services(line: str) -> bool:
-    """Whether a log's first line begins with the prefix of `docker compose logs`, which then all its lines have."""
+    """Whether a log's first line begins with the prefix of `docker compose logs`; then all of its lines have it."""
     return COMPOSE.match(COLOURS.sub("", line)) is not None
 
 

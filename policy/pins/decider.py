@@ -65,7 +65,7 @@ class PinDecider:
         self._house = frozenset(rule.id for rule in policy.catalogue.rules if rule.effect.layer is Layer.HOUSE)
 
     def decide(self, request: Request) -> tuple[str | None, list[tuple[Pin, PinVerdicts]]]:
-        """The release that a deployment comes from, if that is compared, and its pins."""
+        """The release that a deployment runs, if that is compared, and the verdicts of its pins."""
         pins = pins_of(request)
         if not pins:
             return None, []

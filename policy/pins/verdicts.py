@@ -60,8 +60,8 @@ class WithoutPin(Struct, frozen=True, gc=False):
 class PinAnswer(Struct, frozen=True, gc=False):
     """What a pin does in a release.
 
-    ``rules`` are the rules and known problems that make the verdict, ``why`` says it in words. ``runner`` and
-    ``starts`` are with the pin; ``without`` is ``None`` if one of the two is undecided.
+    ``rules`` are the rules and known problems that cause the verdict, and ``why`` is the reason in words. ``runner``
+    and ``starts`` are with the pin; ``without`` is ``None`` if one of the two answers is undecided.
     """
 
     verdict: Verdict
