@@ -50,7 +50,7 @@ class ImpactAnswer(Struct, frozen=True):
 class Limits(Protocol):
     """What may be spent on an answer."""
 
-    def compare(self, releases: int, remedied: int) -> None:
+    def count_comparison(self, releases: int, remedied: int) -> None:
         """Count the decisions of ``releases`` releases for a deployment before they are made.
 
         ``remedied`` is the number of releases for which it may have remedies.
@@ -59,7 +59,7 @@ class Limits(Protocol):
             PolicyError: the request has reached its limit.
         """
 
-    def answer(self, size: int) -> None:
+    def count_answer(self, size: int) -> None:
         """Count bytes of the answer.
 
         Raises:
@@ -93,7 +93,7 @@ def impact_answer(
                 piece, summary = _compared(entry, impact, request, limits)
             except RequestInvalid as error:
                 piece, summary = _undecided(entry, problem_of(error))
-            limits.answer(len(piece))
+            limits.count_answer(len(piece))
         except PolicyError as error:
             complete = False
             piece, summary = _undecided(entry, problem_of(error))
@@ -108,7 +108,7 @@ def impact_answer(
 def _compared(entry: DocumentEntry, impact: Impact, request: ImpactRequest, limits: Limits) -> tuple[bytes, Summary]:
     if isinstance(entry.request, RequestInvalid):
         raise entry.request
-    limits.compare(request.decisions, min(len(request.explained), MAX_REMEDIED))
+    limits.count_comparison(request.decisions, min(len(request.explained), MAX_REMEDIED))
     found = impact.compare(entry.request)
     return item_json(entry.name, entry.request_id, entry.place, json_piece(found)), summary_of(found)
 

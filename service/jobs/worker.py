@@ -199,7 +199,7 @@ class JobWorker:
         """What becomes of a request; nothing is recorded, as nothing is decided."""
         request = read_check_request(document, self.policy.releases, pointer)
         try:
-            found = check_request(self.checker, request, today, problem_of, lambda: budget.check(request.size))
+            found = check_request(self.checker, request, today, problem_of, lambda: budget.count_check(request.size))
         except ModelConfigNeeded as error:
             refusal = self._models.refusal(error)
             refusal.hide(request.secrets())
@@ -329,7 +329,7 @@ class JobWorker:
         So does a launch error if another vLLM may run, and a variable that must be set and that the container cannot
         set. The engine's models are added to ``models``.
         """
-        budget.decide(explained=request.explain)
+        budget.count_decision(explained=request.explain)
         try:
             result = self.policy.evaluate(request, today)
             if models is not None and result.intake is not None:
@@ -371,7 +371,7 @@ def _answers(job: Job, budget: WorkBudget, answer: Callable[[Any, str], object])
         except PolicyError as error:
             piece = encode(problem_of(error))
         try:
-            budget.answer(len(piece))
+            budget.count_answer(len(piece))
         except Refused as error:
             piece = encode(problem_of(error))
         pieces.append(piece)

@@ -25,7 +25,7 @@ class WorkBudget:
         self.spent = 0
         """Decisions made; an explained one counts as ``EXPLAINED_COST``."""
 
-    def decide(self, *, explained: bool) -> None:
+    def count_decision(self, *, explained: bool) -> None:
         """Count a decision before it is made.
 
         Raises:
@@ -33,7 +33,7 @@ class WorkBudget:
         """
         self._spend(EXPLAINED_COST if explained else 1, f"an explained one counts as {EXPLAINED_COST}")
 
-    def check(self, values: int) -> None:
+    def count_check(self, values: int) -> None:
         """Count the check of a request with this many values for one engine, before it is made.
 
         Raises:
@@ -44,7 +44,7 @@ class WorkBudget:
             f"{VALUES_PER_DECISION} values of a checked `request` count as one for each engine",
         )
 
-    def compare(self, releases: int, remedied: int) -> None:
+    def count_comparison(self, releases: int, remedied: int) -> None:
         """Count the decisions of ``releases`` releases on a deployment, before they are made.
 
         ``remedied`` is the number of releases for which it may have remedies.
@@ -63,7 +63,7 @@ class WorkBudget:
             raise Refused("too-much-work", message)
         self.spent += cost
 
-    def answer(self, size: int) -> None:
+    def count_answer(self, size: int) -> None:
         """Count ``size`` bytes of the answer.
 
         Raises:
