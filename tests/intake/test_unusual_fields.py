@@ -28,6 +28,9 @@ INTEGER: Final = "its `num_experts` is not an integer"
 ALIASES: Final = "its `attribute_map` gives other names to its fields"
 QUANTIZATION: Final = "its `quantization_config` is not an object"
 BLOCKS: Final = "its `block_configs` is not a list of blocks with numbers of experts"
+NAMED: Final[Config] = {"architectures": ["Qwen3ForCausalLM"]}
+TWO_NAMES: Final = "its `num_local_experts` and `num_experts` are one field with two values"
+TEXT_PART: Final = "its `text_config` has experts by the class of one model type, and none by that of another"
 FILES: Final[list[tuple[Config, str]]] = [
     ({**DENSE, "num_experts": 1.5}, INTEGER),
     ({**DENSE, "num_experts": "x"}, INTEGER),
@@ -47,6 +50,21 @@ FILES: Final[list[tuple[Config, str]]] = [
     ({**DENSE, "is_encoder_decoder": "false"}, "its `is_encoder_decoder` is not true or false"),
     ({**DENSE, "architectures": ["Qwen3ForCausalLM", 3]}, "its `architectures` is not a list of names"),
     ({**GEMMA, "text_config": 5}, "its `text_config` is not an object"),
+    ({**NAMED, **HEADS, "model_type": "mixtral", "num_local_experts": 8, "num_experts": 0}, TWO_NAMES),
+    ({**NAMED, **HEADS, "model_type": "mixtral", "num_experts": None, "num_local_experts": 8}, TWO_NAMES),
+    ({**NAMED, **HEADS, "model_type": "gpt_oss", "num_local_experts": 8, "num_experts": 0}, TWO_NAMES),
+    (
+        {**NAMED, **HEADS, "model_type": "glm4_moe", "n_routed_experts": 0, "num_local_experts": 8},
+        "its `n_routed_experts` and `num_local_experts` are one field with two values",
+    ),
+    ({**NAMED, "model_type": "qwen3_vl_moe", "text_config": {**HEADS, "model_type": "qwen3"}}, TEXT_PART),
+    ({**NAMED, "model_type": "llama4", "text_config": {**HEADS, "model_type": "llama"}}, TEXT_PART),
+    ({**NAMED, "model_type": "gemma3", "text_config": {**HEADS, "model_type": "qwen3_moe"}}, TEXT_PART),
+    ({**NAMED, **HEADS, "model_type": "glm4v", "n_routed_experts": 8}, TEXT_PART),
+    ({**NAMED, **HEADS, "model_type": "glm4v", "num_experts": 8}, TEXT_PART),
+    ({**NAMED, **HEADS, "model_type": "glm4v_moe", "num_experts": 0}, TEXT_PART),
+    ({**NAMED, "model_type": "kimi_vl", "text_config": HEADS}, "the class of its `text_config` is not known"),
+    ({**NAMED, "model_type": "kimi_vl"}, "the class of its `text_config` is not known"),
 ]
 OVERRIDES: Final[list[tuple[Config, Any, str]]] = [
     (DENSE, {"attribute_map": {"num_experts": "hidden_size"}}, ALIASES),
@@ -79,6 +97,19 @@ USUAL: Final[list[tuple[Config, Any]]] = [
     (DENSE, {"llm_config": {"num_experts": 8}, "model_type": "qwen3"}),
     (GEMMA, {"text_config": {"num_experts": 8}, "architectures": ["Gemma3ForConditionalGeneration"]}),
     ({**DENSE, "quantization_config": {"quant_method": "fp8"}}, {"quantization_config": {}}),
+    ({**NAMED, **HEADS, "model_type": "mixtral", "num_local_experts": 8, "num_experts": 8}, {}),
+    ({**NAMED, "model_type": "llava", "text_config": {**HEADS, "model_type": "qwen2"}}, {}),
+    ({**NAMED, "model_type": "llava", "text_config": {**HEADS, "model_type": "mixtral", "num_local_experts": 8}}, {}),
+    ({**NAMED, **HEADS, "model_type": "qwen2_vl"}, {}),
+    (
+        {
+            **NAMED,
+            "model_type": "kimi_vl",
+            "text_config": {**HEADS, "model_type": "deepseek_v3", "n_routed_experts": 64},
+        },
+        {},
+    ),
+    ({**NAMED, "model_type": "kimi_vl", "text_config": {**HEADS, "n_routed_experts": 64}}, {}),
 ]
 ROWS: Final = [*((config, {}, why) for config, why in FILES), *OVERRIDES]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.model.configuration import BASE_CLASS, MAX_NESTED, TEXT_FIELDS, Configuration, has_attribute
 from policy.intake.model.expert_count import blocks_have_experts, is_plain, is_positive
+from policy.intake.model.registry import is_moe
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def unusual_fields(name: str, configuration: Configuration, config: Mapping[str,
     if text is not configuration:
         found += _of_part(text)
     found += _of_experts(text)
+    found += _of_two_names(text)
+    found += _of_text_part(configuration)
     if overrides:
         found += _of_overrides(configuration.tables, config, overrides)
     return [MAY_DIFFER.format(quoted(name), why) for why in dict.fromkeys(found)] if found else found
@@ -155,6 +158,39 @@ def _of_experts(text: Configuration) -> Iterator[str]:
             if is_refused or name in text.kind.known:
                 yield f"its `{name}` is not an integer"
         return
+
+
+def _of_two_names(text: Configuration) -> Iterator[str]:
+    """The number of experts, if two names of one field state it: which of them counts depends on the class."""
+    for name in text.tables.constants["num_experts_names"]:
+        names = [each for each in text.kind.spellings.get(name, ()) if each in text.stated]
+        if len({bool(text.stated[each]) for each in names}) > 1:
+            yield f"its `{names[0]}` and `{names[1]}` are one field with two values"
+
+
+def _of_text_part(configuration: Configuration) -> Iterator[str]:
+    """The language model's part, if it has experts by one reading only.
+
+    Some classes take the class of the part from its ``model_type``, others always have the same one. Some pass their
+    own fields to a part that is not stated.
+    """
+    kind, tables = configuration.kind, configuration.tables
+    name = next((each for each in TEXT_FIELDS if each in kind.parts), None) if kind.text is None else kind.text
+    if name is None or name not in kind.parts:
+        return
+    stated = configuration.stated.get(name)
+    part: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
+    own = kind.parts[name]
+    if own is None:
+        if part.get("model_type") not in tables.configs and part.keys().isdisjoint(
+            tables.constants["num_experts_names"]
+        ):
+            yield f"the class of its `{name}` is not known"
+        return
+    readings = [part] if part else [part, configuration.stated]
+    others = [Configuration({**reading, "model_type": own}, tables, own) for reading in readings]
+    if any(is_moe(other) != is_moe(configuration) for other in others):
+        yield f"its `{name}` has experts by the class of one model type, and none by that of another"
 
 
 def _of_overrides(tables: Tables, config: Mapping[str, Any], overrides: Any) -> Iterator[str]:
