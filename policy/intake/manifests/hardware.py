@@ -34,6 +34,7 @@ MAX_READ: Final = 256
 """The maximum number of entries of each list that is searched."""
 MAX_SIGNS: Final = 16
 NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
+MAX_GPUS: Final = 9999
 MAX_NAME: Final = 317
 """The maximum length of a qualified name in Kubernetes, with its prefix."""
 ZERO: Final = re.compile(r"[+-]?0{1,64}(?:\.0{0,64})?")
@@ -53,10 +54,11 @@ def container_signs(container: ManifestNode) -> Iterator[HardwareSign]:
 def gpu_count(container: ManifestNode) -> int:
     """The number of NVIDIA GPUs in a container's limits, or else in its requests; 0 if it is not a whole number."""
     for part in ("limits", "requests"):
-        resources = container.get("resources", part)
-        if resources.has(NVIDIA):
-            text = resources.get(NVIDIA).scalar() or ""
-            return int(text) if NUMBER.fullmatch(text) else 0
+        quantity = _at(container.value, "resources", part, NVIDIA)
+        if isinstance(quantity, str):
+            return int(quantity) if NUMBER.fullmatch(quantity) else 0
+        if isinstance(quantity, int) and not isinstance(quantity, bool):
+            return quantity if 0 <= quantity <= MAX_GPUS else 0
     return 0
 
 
