@@ -265,6 +265,14 @@ def test_ray_serve_with_an_application_of_models_starts_vllm(words: list[str]) -
     assert found.names_vllm
 
 
+@table("module", ["dynamo.vllm.omni", "dynamo.vllm.omni.__main__", "dynamo.vllm.unified_omni_main"])
+def test_another_module_of_dynamo_may_start_vllm(module: str) -> None:
+    for words in (["python3", "-m", module, "--model", "m"], ["sh", "-c", f"exec python3 -m {module} --model m"]):
+        found = find_server(words, {}, is_command=True)
+        assert isinstance(found, UnreadableCommand)
+        assert found.names_vllm
+
+
 @table(
     "words",
     [

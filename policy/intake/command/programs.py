@@ -39,7 +39,7 @@ CLIS: Final = frozenset(
 )
 """Modules that implement the program `vllm` in some release, or are taken for one that does."""
 
-VLLM_PREFIXES: Final = ("vllm.", "vllm_omni.")
+VLLM_PREFIXES: Final = ("vllm.", "vllm_omni.", "dynamo.vllm.")
 """The beginnings of the names of modules that may start a server, such as `vllm.snapshot.server`."""
 RENDERERS: Final = frozenset({"vllm.entrypoints.launchers.render.entry"})
 """Modules that start a server without an engine."""
