@@ -58,6 +58,7 @@ class ShippedRules:
             **more: Any,
         ) -> None:
             create(self, catalogue, default_release, find, before or shipped, **more)
+            self.compiled = shipped.compiled | self.compiled  # for releases that are compiled at their first request
 
         return create_policy
 
