@@ -1,11 +1,13 @@
 """Whether a commit is signed by an allowed signer (``ALLOWED SIGNERS`` of ssh-keygen(1)).
 
-Owns the reading of that file. An entry that has expired, or is for another namespace than git, is ignored.
+Owns the reading of that file. An entry that has expired, or is for another namespace than git, is ignored; so is one
+whose principals match nobody. A commit is not asked who signed it: a key may sign if its entry has a principal left.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from sshsig.allowed_signers import AllowedSigner
@@ -16,12 +18,15 @@ from policy.errors import PolicyError
 from policy.parser.files import read_at_most
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from dulwich.objects import Commit
 
 MAX_BYTES: Final = 1 << 20
 """The largest size of a file of allowed signers, in bytes."""
+MAX_PATTERN: Final = 1_022
+"""The length of the longest pattern that OpenSSH reads, in bytes; a list with a longer one matches nothing."""
 NAMESPACE: Final = "git"
 FORMATS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """The formats of a timestamp, by its length."""
@@ -91,10 +96,35 @@ def _may_sign(signer: AllowedSigner) -> bool:
     now = datetime.now(UTC)
     return (
         "cert-authority" not in options
-        and NAMESPACE in options.get("namespaces", NAMESPACE).split(",")
+        and _matches_anybody(signer.principals)
+        and _matches(NAMESPACE, options.get("namespaces", NAMESPACE).split(","))
         and ("valid-after" not in options or _timestamp(options["valid-after"]) <= now)
         and ("valid-before" not in options or now < _timestamp(options["valid-before"]))
     )
+
+
+def _matches_anybody(principals: str) -> bool:
+    """Whether one of the patterns, taken as an identity, matches the list; ``git verify-commit`` tries the same."""
+    patterns = principals.split(",")
+    return any(_matches(each, patterns) for each in patterns if each)
+
+
+def _matches(text: str, patterns: Sequence[str]) -> bool:
+    """Whether a text matches a list of patterns (``PATTERNS`` of ssh_config(5)).
+
+    A negated pattern that matches excludes the text, and none but the others include it.
+    """
+    excluding = [each[1:] for each in patterns if each.startswith("!")]
+    including = [each for each in patterns if not each.startswith("!")]
+    return (
+        all(len(each.encode()) <= MAX_PATTERN for each in (*excluding, *including))
+        and any(_is_like(text, each) for each in including)
+        and not any(_is_like(text, each) for each in excluding)
+    )
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    return fnmatchcase(text, pattern.replace("[", "[[]"))  # `*` and `?` are the only wildcards of OpenSSH
 
 
 def _timestamp(text: str) -> datetime:

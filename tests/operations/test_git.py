@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 HAS_GIT = shutil.which("git") is not None
 HAS_KEYGEN = shutil.which("ssh-keygen") is not None
 SECRET = "hunter22-secret"
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 AUTHOR = b"A Committer <committer@example.org>"
 
 
@@ -503,6 +504,64 @@ def test_an_unreadable_file_of_allowed_signers_is_reported(tmp_path: Path, name:
     file = tmp_path / name
     with pytest.raises(SignersInvalid, match=re.escape(f"{file} cannot be read: {reason}")):
         read_signers(file)
+
+
+ENTRIES = {
+    "a@example.org": True,
+    "!a@example.org": False,
+    "!a@example.org,!b@example.org": False,
+    "!*@example.org": False,
+    "!*": False,
+    "a@example.org,!a@example.org": False,
+    "!a@example.org,a@example.org": False,
+    "a@example.org,!*": False,
+    "a@example.org,b@example.com,!?@example.*": False,
+    "a@example.org,b@example.org,!a@example.org": True,
+    "*@example.org,!a@example.org": True,
+    "*,!*@example.org": True,
+    "*@example.org,!*@*.org": False,
+    '"a@example.org,!a@example.org"': False,
+    "a@example.org,!A@example.org": True,
+    "a@example.org,!a@example.org.": True,
+    "a@example.org,![a]@example.org": True,
+    "a@example.org,!" + "*" * 1022: False,
+    "a@example.org," + "b" * 1023: False,
+    'a@example.org namespaces="git,!git"': False,
+    'a@example.org namespaces="!g*,git"': False,
+    'a@example.org namespaces="!git"': False,
+    'a@example.org namespaces="!file"': False,
+    'a@example.org namespaces="git,!file"': True,
+    'a@example.org namespaces="g?t"': True,
+    'a@example.org namespaces="*,!file"': True,
+    'a@example.org namespaces="*,!git"': False,
+}
+"""Whether a key may sign by what stands before it in the file."""
+
+
+@pytest.mark.parametrize(("entry", "expected"), ENTRIES.items())
+def test_a_negated_pattern_excludes_as_in_ssh_keygen(tmp_path: Path, entry: str, *, expected: bool) -> None:
+    file = tmp_path / "signers"
+    file.write_text(f"{entry} {PUBLIC_KEY}\n")
+    assert bool(read_signers(file)) is expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_KEYGEN, reason="needs ssh-keygen")
+def test_ssh_keygen_lets_the_same_entries_sign(tmp_path: Path) -> None:
+    key = key_of(tmp_path, "key")
+    public = key.with_suffix(".pub").read_text()
+    file, signed = tmp_path / "signers", tmp_path / "signed"
+    signed.write_bytes(signature(b"text", key))
+    found = {}
+    for entry in ENTRIES:
+        file.write_text(f"{entry} {public}")
+        verified: list[str | Path] = ["ssh-keygen", "-Y", "verify", "-n", "git", "-f", file, "-s", signed]
+        identities = [each for each in entry.split(" ")[0].strip('"').split(",") if not each.startswith("!")]
+        found[entry] = any(
+            subprocess.run([*verified, "-I", each], input=b"text", capture_output=True, check=False).returncode == 0
+            for each in identities
+        )
+    assert found == ENTRIES
 
 
 # over HTTP, with a password
