@@ -1,7 +1,7 @@
 """A program that forks a process for each start of ``runner-policy``, because imports take most of a start.
 
-It has also read and compiled the shipped rules, which takes most of the rest: a forked process that reads the same
-texts gets the same result at once.
+It has also read and compiled the shipped rules and decided once, which takes most of the rest: a forked process that
+reads the same texts gets the same result at once.
 
 Each message on its sockets is a request in JSON, sent with the files that become the process's standard streams and
 further files; the answer is a message too. Programs (``processes.PROGRAM``) send theirs to another socket, in the
