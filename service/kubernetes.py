@@ -14,6 +14,7 @@ from urllib3 import PoolManager, Retry, Timeout
 from urllib3.exceptions import HTTPError
 
 from policy.errors import PolicyError
+from policy.parser.jsontext import with_replaced_halves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +100,7 @@ class ClusterApi:
                 raise
 
     def send(self, method: str, path: str, document: Any = None, kind: str = "application/json") -> Any:
-        """Send a request, and return the answer.
+        """Send a request, and return the answer, with U+FFFD for what is not Unicode, as Kubernetes itself reads JSON.
 
         Raises:
             ClusterFailed: the server refuses it or does not answer.
@@ -119,7 +120,7 @@ class ClusterApi:
         if len(data) > MAX_BODY:
             raise ClusterFailed(f"{path}: an answer of more than {MAX_BODY:,} bytes")
         try:
-            found = json.loads(data) if data else {}
+            found = json.loads((with_replaced_halves(data) or data).decode(errors="replace")) if data else {}
         except ValueError as error:
             if answer.status < FIRST_ERROR_STATUS:
                 raise ClusterFailed(f"{path}: expected JSON") from error

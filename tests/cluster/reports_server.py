@@ -17,7 +17,10 @@ GROUP = "/apis/openreports.io/v1alpha1"
 
 
 class Store:
-    """What a stub has and what it was asked; ``fails`` has the answers of paths that it refuses."""
+    """What a stub has and what it was asked.
+
+    ``fails`` has the answers of paths that it refuses; ``ensure_ascii`` says whether its JSON escapes other characters.
+    """
 
     def __init__(self, pods: list[dict[str, Any]]) -> None:
         self.pods = pods
@@ -25,6 +28,7 @@ class Store:
         self.calls: list[tuple[str, str, dict[str, list[str]], str]] = []
         self.fails: dict[str, int] = {}
         self.installed = True
+        self.ensure_ascii = True
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         for part, code in self.fails.items():
@@ -68,7 +72,7 @@ def serving(store: Store) -> Iterator[str]:
                 code, answer = 401, {"message": "Unauthorized"}
             else:
                 code, answer = store.answer(self.command, parts.path, query, json.loads(data) if data else None)
-            text = json.dumps(answer).encode()
+            text = json.dumps(answer, ensure_ascii=store.ensure_ascii).encode("utf-8", "surrogatepass")
             self.send_response(code)
             self.send_header("content-length", str(len(text)))
             self.end_headers()

@@ -136,6 +136,21 @@ def test_a_later_release_is_reported_too(report: Callable[..., Done]) -> None:
     assert results(flag)[-1] == ("upgrade-0.33.0", "fail", "critical")
 
 
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_half_of_a_surrogate_pair_does_not_affect_the_other_pods(
+    report: Callable[..., Done], *, ensure_ascii: bool
+) -> None:
+    half = "\ud800"
+    pods = [pod("first"), pod("half", "v0.33.0", f"--a{half}"), pod("annotated"), pod("last", "v0.21.0")]
+    pods[2]["metadata"]["annotations"] = {half: f'"\\ud800{half}'}
+    with serving(store := Store(pods)) as address:
+        store.ensure_ascii = ensure_ascii
+        done = report(address, "--write", "--to", "0.33.0")
+    assert (done.code, done.out, done.err) == (0, "", "4 vLLM pods, reports written\n")
+    assert "`--a\ufffd" in store.reports["prod", "runner-policy-uid-half"]["results"][0]["message"]
+    assert results(store.reports["prod", "runner-policy-uid-last"])[-1] == ("upgrade-0.33.0", "warn", "medium")
+
+
 def test_a_second_run_replaces_and_deletes(report: Callable[..., Done]) -> None:
     """A report of a pod that no longer runs goes; those of other programs stay."""
     with serving(store := Store(PODS)) as address:
