@@ -272,7 +272,7 @@ class EngineDraft:
         self.has_command = True
         if self.has_hidden_variables:
             self.doubts.append(sagemaker.HIDDEN_VARIABLES)
-        elif why := sagemaker.doubt_about_variables(self.env):
+        elif why := sagemaker.doubt_about_variables(self.env, self.mounts):
             self.doubts.append(why)
         elif not sagemaker.names_model(self.env):
             self.problem = sagemaker.NO_MODEL

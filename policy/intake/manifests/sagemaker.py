@@ -17,6 +17,8 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policy.intake.manifests.mounts import Mounts
+
 PREFIX: Final = "SM_VLLM_"
 MODEL: Final = "SM_VLLM_MODEL"
 HUB_MODEL: Final = "HF_MODEL_ID"
@@ -24,6 +26,11 @@ SERVER: Final = ("python3", "-m", "vllm.entrypoints.openai.api_server", "--port"
 NO_MODEL: Final = (
     "the image for SageMaker takes the model from `/opt/ml/model` if neither `SM_VLLM_MODEL` nor `HF_MODEL_ID` is set; "
     "set `SM_VLLM_MODEL`"
+)
+MODEL_FOLDER: Final = "/opt/ml/model"
+MOUNTED_MODEL: Final = (
+    "the entry point of the image for SageMaker prefers a model in `/opt/ml/model`, where {} may have one, to "
+    "`HF_MODEL_ID`; set `SM_VLLM_MODEL`"
 )
 IGNORED_ARGUMENTS: Final = "the image for SageMaker passes on no arguments; set its variables `SM_VLLM_…` instead"
 HIDDEN_VARIABLES: Final = "variables that the manifest does not show may set arguments of the image for SageMaker"
@@ -69,8 +76,11 @@ def names_model(env: Mapping[str, str | None]) -> bool:
     return MODEL in env or HUB_MODEL in env
 
 
-def doubt_about_variables(env: Mapping[str, str | None]) -> str:
+def doubt_about_variables(env: Mapping[str, str | None], mounts: Mounts) -> str:
     """Why the entry point may make other arguments from the variables; empty if it certainly does not."""
+    mounted = () if MODEL in env else mounts.model_mounts_near(MODEL_FOLDER)
+    if mounted:
+        return MOUNTED_MODEL.format(quoted(mounted[0]))
     flags: set[str] = set()
     for name, value in env.items():
         if value is None:

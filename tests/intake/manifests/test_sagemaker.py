@@ -53,6 +53,22 @@ def test_the_variables_of_sagemakers_image_are_arguments(env: dict[str, Any], wo
     assert found.places[len(SERVER)].startswith("env.")
 
 
+@table(
+    ("path", "env", "is_doubt"),
+    [
+        ("/opt/ml/model", {"HF_MODEL_ID": "a/b"}, True),
+        ("/opt/ml/model/", {"HF_MODEL_ID": "a/b"}, True),
+        ("/opt/ml", {"HF_MODEL_ID": "a/b"}, True),
+        ("/opt/ml/model/x", {"HF_MODEL_ID": "a/b"}, True),
+        ("/opt/ml/model", {"SM_VLLM_MODEL": "a/b"}, False),
+        ("/opt/ml/models", {"HF_MODEL_ID": "a/b"}, False),
+    ],
+)
+def test_a_model_on_a_volume_is_preferred_to_that_of_the_hub(path: str, env: dict[str, str], *, is_doubt: bool) -> None:
+    found = engine(env, volumeMounts=[{"name": "v", "mountPath": path}])
+    assert ([why for why in found.doubts if "prefers a model" in why] != []) == is_doubt
+
+
 SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
 ENTRY_POINT = "the entry point of the image for SageMaker"
 IN_ANY_ORDER = "in an order that is not known; leave one of them out"
