@@ -14,7 +14,7 @@ STARTS: Final = "whether vLLM starts, as far as is known here"
 RULE: Final = "the rule's id"
 REVISION: Final = "a digest of the rule files, the `ETag` of `GET /v1/policy`"
 CURRENT: Final = "the decision by the loaded rules"
-CANDIDATE: Final = "the decision by the candidate rules"
+CANDIDATE: Final = "the decision by the candidate rules, which has no record in the log"
 
 VERDICT: Final = "what becomes of the request: the worst of the findings"
 FINDINGS: Final = "every rule that fired, the worst first; vLLM shows only the first that it comes to"

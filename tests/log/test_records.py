@@ -224,6 +224,20 @@ def test_a_decision_is_found_by_its_id_and_an_unknown_one_is_not_found(client: h
     assert client.get("/v1/decisions/nothing").status_code == 404
 
 
+def test_a_decision_by_candidate_rules_has_no_record(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    """Also if no dry run is answered without a record; that of the loaded rules has one."""
+    variables = {"RUNNER_POLICY_LOG_REQUIRED": "true", "RUNNER_POLICY_LOG_DRY_RUNS": "true"}
+    with serve(**variables) as server, server.client() as client:
+        body = {"request": {"facts": FACTS}, "remove": ["kv-connector-fallback"]}
+        tried = client.post("/v1/dry-run", json=body).raise_for_status().json()
+        client.post("/v1/decisions", json={"facts": FACTS}).raise_for_status()
+        assert [each["path"] for each in logged(client, 2)] == ["v1/dry-run", "v1/decisions"]
+        found = [client.get(f"/v1/decisions/{tried[each]['decision_id']}") for each in ("current", "candidate")]
+        assert [each.status_code for each in found] == [200, 404]
+
+
 def test_no_secret_is_in_any_file_or_record(
     serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
 ) -> None:
