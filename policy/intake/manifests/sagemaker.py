@@ -8,6 +8,7 @@ begins with the prefix as a variable, so that a line break in any value may add 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.shell_options import shell_options, startup_doubt
@@ -44,6 +45,22 @@ UNKNOWN_VALUE_DOUBT: Final = (
     "of {} is not in the manifest; write `vllm serve MODEL …` as the command"
 )
 EQUALS_SIGN_DOUBT: Final = "the entry point of the image for SageMaker drops the `=` at the end of {}; leave it out"
+SUPERVISOR_PREFIXES: Final = ("SUPERVISOR_", "STANDARD_")
+"""The beginnings of the variables of `standard-supervisor`, which starts vLLM since May 2026.
+
+They set another command or other variables for it, and packages that are installed before
+(https://github.com/aws/model-hosting-container-standards).
+"""
+SUPERVISOR_DOUBT: Final = (
+    "the supervisor in the image for SageMaker may install packages or change the command or the variables by {}; "
+    "leave it out"
+)
+SPLIT_BY_SUPERVISOR: Final = re.compile(r"\s|%\(|^\[")
+"""Matches what the supervisor splits or expands in a value, and the JSON array of which newer images make words."""
+SPLIT_DOUBT: Final = (
+    "some builds of the image for SageMaker make several arguments of {}, which has a blank or `%(`, or begins with "
+    "`[`; write `vllm serve MODEL …` as the command"
+)
 REPEATED_FLAG_DOUBT: Final = (
     "the entry point of the image for SageMaker makes the same flag of {} as of another variable, in an order that is "
     "not known; leave one of them out"
@@ -87,8 +104,12 @@ def doubt_about_variables(env: Mapping[str, str | None], mounts: Mounts) -> str:
             return UNKNOWN_VALUE_DOUBT.format(quoted(name))
         if "\n" in value or "\n" in name:
             return LINE_BREAK_DOUBT.format(quoted(name))
+        if name.startswith(SUPERVISOR_PREFIXES):
+            return SUPERVISOR_DOUBT.format(quoted(name))
         if not name.startswith(PREFIX):
             continue
+        if SPLIT_BY_SUPERVISOR.search(value) is not None:
+            return SPLIT_DOUBT.format(quoted(name))
         flag = _flag(name)
         if value.endswith("="):
             return EQUALS_SIGN_DOUBT.format(quoted(name))

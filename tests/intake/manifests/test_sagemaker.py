@@ -72,6 +72,14 @@ def test_a_model_on_a_volume_is_preferred_to_that_of_the_hub(path: str, env: dic
 SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
 ENTRY_POINT = "the entry point of the image for SageMaker"
 IN_ANY_ORDER = "in an order that is not known; leave one of them out"
+BY_SUPERVISOR = (
+    "the supervisor in the image for SageMaker may install packages or change the command or the variables by `{}`; "
+    "leave it out"
+)
+SEVERAL = (
+    "some builds of the image for SageMaker make several arguments of `{}`, which has a blank or `%(`, or begins with "
+    "`[`; write `vllm serve MODEL …` as the command"
+)
 LINES = f"{ENTRY_POINT} reads each line of the variables' values as a variable, and "
 
 
@@ -96,6 +104,13 @@ LINES = f"{ENTRY_POINT} reads each line of the variables' values as a variable, 
             {"SM_VLLM_SEED": "1", "SM_VLLM_seed": "2"},
             f"{ENTRY_POINT} makes the same flag of `SM_VLLM_seed` as of another variable, {IN_ANY_ORDER}",
         ),
+        ({"SUPERVISOR_PROGRAM__APP_ENVIRONMENT": 'A="0"'}, BY_SUPERVISOR.format("SUPERVISOR_PROGRAM__APP_ENVIRONMENT")),
+        ({"SUPERVISOR_PROGRAM__X_COMMAND": "vllm serve m"}, BY_SUPERVISOR.format("SUPERVISOR_PROGRAM__X_COMMAND")),
+        ({"STANDARD_PIP_ARGS": "vllm==0.20.0"}, BY_SUPERVISOR.format("STANDARD_PIP_ARGS")),
+        ({"SM_VLLM_X": "%(ENV_Y)s"}, SEVERAL.format("SM_VLLM_X")),
+        ({"SM_VLLM_X": "a --enable-prompt-embeds"}, SEVERAL.format("SM_VLLM_X")),
+        ({"SM_VLLM_X": '["a","--enable-prompt-embeds"]'}, SEVERAL.format("SM_VLLM_X")),
+        ({"SM_VLLM_X": '{"a":[1]}', "X": "a b [%("}, None),
         ({"BASH_ENV": "/x"}, "the variable `BASH_ENV` may change how `bash` interprets its script"),
         ({"A": "x\\nSM_VLLM_X=1", "B": "=", "SM_VLLM_X": "a=b"}, None),
     ],
