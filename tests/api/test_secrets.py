@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from base64 import b64encode
+from base64 import b64encode, encodebytes
 from itertools import islice
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
@@ -879,6 +879,11 @@ def stating_manifests() -> Iterator[object]:
         "data": {"API_KEY": encoded},
     }
     yield [held, pod(command={"a": SECRET}), pod(command={"a": encoded})]
+    words = ["--model", NAME, "--worker-cls", SECRET]
+    for text in (f"{encoded}\n", f"{encoded[:8]}\r\n{encoded[8:]}", encodebytes(f"{SECRET}x".encode() * 30).decode()):
+        yield [{**held, "data": {"API_KEY": text}}, pod(args=words)]
+        yield [custom("X", "example.com", {"password": {"a": [{"b": text}]}}), pod(args=words)]
+        yield pod(args=words, env=[{"name": "API_KEY", "value": text}])
     for hook in ({"exec": {"command": ["bash", "-c", f"bash {SECRET}; {SERVE_IT}"]}}, {"exec": {"command": SECRET}}):
         yield pod(command=["vllm", "serve", NAME], env=[secret], lifecycle={"postStart": hook})
     for environment in ({"API_KEY": SECRET}, [f"API_KEY={SECRET}", "API_KEY=x"], [f"API_KEY={SECRET}", "API_KEY"]):

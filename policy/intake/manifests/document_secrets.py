@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from codecs import getincrementaldecoder
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.secret_names import is_secret
@@ -24,7 +26,7 @@ from policy.stated_secrets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 VARIABLES: Final = frozenset(
     {
@@ -56,6 +58,8 @@ HARMLESS_FIELDS: Final = frozenset(
     }
 )
 """Fields of kinds that are named like secrets, but hold other names."""
+UTF_8: Final = getincrementaldecoder("utf-8")
+"""Decodes bytes that may end within a character, as a value is cut."""
 
 
 def secrets_of(document: Any) -> Iterator[str]:
@@ -75,14 +79,12 @@ def secrets_of(document: Any) -> Iterator[str]:
             found += [(item, are_variables) for item in value]
         elif type(value) is dict:
             if "name" in value and "value" in value and type(name := value["name"]) is str and is_secret(name):
-                yield from secrets_of_names({name: value["value"]})
+                yield from _with_decoded(secrets_of_names({name: value["value"]}))
             for key, item in value.items():
                 if type(key) is not str:
                     continue
                 if item and is_secret(key) and (are_variables or key.isupper() or _is_value(key, item)):
-                    yield from secrets_of_names({key: item})
-                    if type(item) is str:
-                        yield from _decoded(item)
+                    yield from _with_decoded(secrets_of_names({key: item}))
                 if type(item) is str:
                     if key == APPLIED_ANNOTATION:
                         found.append((_applied(item), False))
@@ -106,9 +108,10 @@ def _is_value(field: str, value: Any) -> bool:
     return not is_prose and field not in HARMLESS_FIELDS and not field.endswith(REFERENCE_ENDINGS)
 
 
-def _decoded(text: str) -> Iterator[str]:
-    """The text that a value encodes in base64, as those of a Secret do; nothing if it encodes none."""
-    try:
-        yield b64decode(text, validate=True).decode()
-    except ValueError:
-        return
+def _with_decoded(values: Iterable[str]) -> Iterator[str]:
+    """The values, and the beginnings of what they encode in base64, as those of a Secret do, maybe in lines."""
+    for value in values:
+        yield value
+        plain = "".join(value.split())
+        with suppress(ValueError):
+            yield UTF_8().decode(b64decode(plain[: len(plain) // 4 * 4], validate=True))
