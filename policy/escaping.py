@@ -1,17 +1,32 @@
-r"""Escape control characters, so that user input cannot control a terminal or forge a line.
+r"""Escape control and invisible characters, so that user input cannot control a terminal, forge a line or hide in it.
 
 Every character that is not ``str.isprintable`` is escaped: C0 and C1 control characters, bidirectional and zero-width
-ones, line and paragraph separators, lone surrogates. Characters below the space become ``\x1b`` (or ``\n``, ``\r``,
-``\t``), all others ``\u009b``. JSON strings contain no raw character of the first kind, and ``\u009b`` is an escape of
-JSON itself, so escaped JSON is the same document.
+ones, line and paragraph separators, lone surrogates. So are the invisible ones of ``IGNORABLE``. Characters below the
+space become ``\x1b`` (or ``\n``, ``\r``, ``\t``), all others ``\u009b``. JSON strings contain no raw character of the
+first kind, and ``\u009b`` is an escape of JSON itself, so escaped JSON is the same document.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+RANGES: Final = (
+    (0x034F, 0x034F),  # the combining grapheme joiner
+    (0x115F, 0x1160),  # fillers of Hangul
+    (0x17B4, 0x17B5),  # inherent vowels of Khmer
+    (0x180B, 0x180F),  # variation selectors of Mongolian
+    (0x3164, 0x3164),  # a filler of Hangul
+    (0xFE00, 0xFE0F),  # variation selectors
+    (0xFFA0, 0xFFA0),  # a filler of Hangul
+    (0xE0100, 0xE01EF),  # variation selectors
+)
+IGNORABLE: Final = frozenset(chr(code) for first, last in RANGES for code in range(first, last + 1))
+"""The characters of Unicode's ``Default_Ignorable_Code_Point``, for which nothing is shown, that are printable."""
+
 
 def escape_line(text: str) -> str:
     """Escape a text into one line; line feeds are escaped too."""
-    return text if text.isprintable() else "".join(map(_escape, text))
+    return text if is_visible(text) else "".join(map(_escape, text))
 
 
 def escape_lines(text: str) -> str:
@@ -19,8 +34,13 @@ def escape_lines(text: str) -> str:
     return "\n".join(map(escape_line, text.split("\n")))
 
 
+def is_visible(text: str) -> bool:
+    """Whether a text has no character that is escaped."""
+    return text.isprintable() and (text.isascii() or IGNORABLE.isdisjoint(text))
+
+
 def _escape(character: str) -> str:
-    if character.isprintable():
+    if is_visible(character):
         return character
     if character < " ":
         return repr(character)[1:-1]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from api.conftest import Done
 
 OSC = "\x1b]52;c;cHduZWQ=\x1b\\"
+INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u180b\u3164\ufe00\ufe0f\uffa0\U000e0100")
+"""Letters and marks, all printable for Python, that no terminal shows."""
 HOSTILE = [
     OSC,
     "\x9b31m",
@@ -36,16 +38,21 @@ HOSTILE = [
     "\u202egnp.exe\u2066\u2069",
     "\u200f\u061c\u2028\u2029\ufeff",
     "\U000e0041\U0001d173",
+    "".join(sorted(INVISIBLE)),
     "\nerror: forged",
 ]
-"""Control sequences in C0 and C1, bidirectional and zero-width characters, characters above U+FFFF, line breaks."""
+"""Control sequences in C0 and C1, line breaks, bidirectional, zero-width and other invisible characters."""
 RICH_OUTPUT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]")
 """The control sequences that rich writes: colours and cursor movements."""
 
 
 def controls(text: str) -> list[str]:
-    """The control characters in a text that rich did not write."""
-    return [c for c in RICH_OUTPUT.sub("", text) if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+    """The control and invisible characters in a text that rich did not write."""
+    return [
+        c
+        for c in RICH_OUTPUT.sub("", text)
+        if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"} or c in INVISIBLE
+    ]
 
 
 def request(text: str) -> dict[str, Any]:
@@ -239,7 +246,7 @@ def test_control_sequences_of_rich_are_kept(text: str) -> None:
     console = EscapingConsole(file=file, force_terminal=True, color_system="standard", width=200)
     console.print(Text(f"a{text}b", "red"))
     assert (file.getvalue().startswith("\x1b[31ma"), controls(file.getvalue())) == (True, [])
-    assert escape_line(text) == "".join(c if c.isprintable() else escape_line(c) for c in text)
+    assert escape_line(text) == "".join(c if c.isprintable() and c not in INVISIBLE else escape_line(c) for c in text)
 
 
 # outputs and inputs that are full or closed
