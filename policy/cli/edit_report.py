@@ -97,7 +97,7 @@ def _groups_text(edit: Edit) -> Iterator[RenderableType]:
         if group.consequence not in shown:
             shown.add(group.consequence)
             yield Text(TITLES[group.consequence], BAD if group.consequence is Consequence.BREAKS_START else STRONG)
-        change = f": {group_transition(group)}, {_counted_releases(group, edit)}{stopped_by(group)}"
+        change = f": {group_transition(group)}, {_counted_releases(group, edit)}{stopped_by_suffix(group)}"
         yield indent(Text.assemble((group.rule, STRONG), change), 2)
         yield indent(escape_control(_example(group, edit)), 4)
     if changed[MAX_GROUPS:]:
@@ -182,8 +182,8 @@ def group_transition(group: EffectGroup) -> str:
     return before if before == after else f"{before} → {after}"
 
 
-def stopped_by(group: EffectGroup) -> str:
-    """The rules that newly stop the smallest deployments of a group at startup."""
+def stopped_by_suffix(group: EffectGroup) -> str:
+    """The suffix `, stopped by …` with the rules that newly stop a group's smallest deployments; empty without any."""
     if group.consequence is not Consequence.BREAKS_START:
         return ""
     rules = dict.fromkeys(
@@ -306,7 +306,7 @@ def _group_table(groups: Sequence[EffectGroup], edit: Edit) -> Iterator[str]:
     yield "| rule | what changes | vLLM | smallest deployment |"
     yield "|---|---|---|---|"
     for group in groups:
-        change = group_transition(group) + stopped_by(group)
+        change = group_transition(group) + stopped_by_suffix(group)
         if group.consequence is Consequence.BREAKS_START:
             change = f"**no longer starts:** {change}"
         effect = group.example
@@ -347,7 +347,7 @@ def notices(edit: Edit, folder: Path, after: Catalogue, before: Catalogue) -> It
         rule = after.rule(group.rule) or before.rule(group.rule)
         if rule is not None:
             releases = _releases_since(group, edit)
-            change_text = f"{group_transition(group)}{stopped_by(group)}, {_example(group, edit)}"
+            change_text = f"{group_transition(group)}{stopped_by_suffix(group)}, {_example(group, edit)}"
             message = f"{TITLES[group.consequence]}, {releases}: {change_text}"
             yield annotation("notice", Fault(str(folder / rule.path), *rule.place, message))
     if unchanged := unchanged_line(groups):

@@ -201,7 +201,7 @@ def _outdated_fault(mutant: AcceptedMutant) -> Fault:
         mutant.path,
         mutant.line,
         1,
-        f"`{mutant.vllm}`: {mutant.change}: the mutant is killed, or is not one of {mutant.item}; remove it",
+        f"`{mutant.vllm}`: {mutant.change}: a case kills the mutant, or {mutant.item} has no such one; remove the entry",
     )
 
 

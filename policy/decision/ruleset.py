@@ -52,6 +52,8 @@ Rulings: TypeAlias = "Callable[[Matches, int], tuple[Ruling, Ruling]]"
 """Maps matches and the code of the variable's value to two rulings: by upstream alone, and by both layers."""
 
 decode = msgspec.json.Decoder(str).decode
+# A cached ruling saves 6 of 54 µs of a decision in process where all requests differ. The releases share the cache, as
+# most of a fleet runs one release; caches of 512 rulings for each release take 38 instead of 33 µs for a stream's line.
 _recent_rulings: Final[RecentCache[tuple[int, Matches, int], tuple[Ruling, Ruling]]] = RecentCache(MAX_CACHED_RULINGS)
 """Rulings by a number for the rules in force, the matches and the variable; they do not refer to the rules."""
 _recent_matches: Final[RecentCache[tuple[int, str], Matches]] = RecentCache(MAX_CACHED_MATCHES)
@@ -63,10 +65,8 @@ class Ruleset:
     """A release's rules in the engine; ``views`` has their prepared reasons, by index in ``rules``.
 
     ``dated`` are the indexes of rules with a review or end date; no such date causes a warning up to the day
-    ``quiet_until``. ``rulings`` returns the two rulings on matches while no rule has ended;
-    ``rulings_on`` returns this function for a given day, needed if ``has_ends``. Recent rulings are cached, which saves
-    6 of 54 µs of a decision in process where all requests differ. The releases share the cache, as most of a fleet runs
-    one release; caches of 512 rulings for each release take 38 instead of 33 µs for a line of a stream.
+    ``quiet_until``. ``rulings`` maps matches to the rulings by upstream alone and by both layers, without regard to end
+    dates. If ``has_ends``, call ``rulings_on`` instead, which returns the same function without the rules that have ended.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], series: tuple[int, int]) -> None:

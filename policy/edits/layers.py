@@ -73,7 +73,10 @@ class Layer(Struct, frozen=True):
 
 
 def documents_of(text: str, name: str) -> list[Node]:
-    """The documents in a file's text, by the ending of its name; a script or unit is a field of an object.
+    """The documents in a file's text.
+
+    A script or a unit, by the extension of the file's name, is the only field of an object. Any other text is read as
+    JSON, or else as YAML.
 
     Raises:
         RulesInvalid: it cannot be read.

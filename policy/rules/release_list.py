@@ -26,7 +26,9 @@ def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:
     known: list[str] = []
     for item in reader.items(fields.get("known"), "releases", MAX_RELEASES):
         if not isinstance(item.value, str) or not is_final(item.value):
-            reader.fault(item, f'expected a final release, got {quoted(item.plain())}; write it as `"0.23.0"`')
+            reader.fault(
+                item, f'expected a final release, got {quoted(item.plain())}; write one in quotes, such as `"0.23.0"`'
+            )
         elif known and Version(known[-1]) >= Version(item.value):
             reader.fault(
                 item,
@@ -80,7 +82,8 @@ def _read_removal(runner: Runner, node: YamlNode, known: Sequence[str], reader: 
         reader.fault(fields["deprecated_in"], f"{quoted(deprecated_in)} is not a known release; add it to `known`")
     if announced_for is not None and not is_final(announced_for):
         reader.fault(
-            fields["announced_for"], f'expected a final release, got {quoted(announced_for)}; write it as `"0.23.0"`'
+            fields["announced_for"],
+            f'expected a final release, got {quoted(announced_for)}; write one in quotes, such as `"0.23.0"`',
         )
     if not (deprecated_in and announced_for and why and references):
         return None

@@ -43,9 +43,10 @@ class InvalidRow(ValueError):
 
 
 class Line(Struct, frozen=True, array_like=True, gc=False):
-    """A decision as sent to the log process; ``erased`` is whether its request had a deployment.
+    """A decision as sent to the log process.
 
-    If ``erased`` is ``None``, ``input`` is the body of a common request.
+    ``erased`` is whether parts of the request are not kept, as for one with a deployment. It is ``None`` for a request
+    that the fast path decoded, whose ``input`` is its body.
     """
 
     requested_by: str

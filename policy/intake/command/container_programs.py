@@ -73,7 +73,7 @@ class ContainerRun(NamedTuple):
 def container_run(words: Sequence[str], start: int = 0) -> ContainerRun | None:
     """How the first container program from ``start`` on starts a container; None if it does not.
 
-    The first of the ``words`` after the options is the image, as ``image_text`` gives it. An option whose value is not
+    The first of the result's ``words`` is the image, as ``image_text`` gives it. An option whose value is not
     known may be several words, or none.
     """
     program = program_at(words, start, CONTAINER_PROGRAMS | APPTAINER)

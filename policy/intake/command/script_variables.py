@@ -337,8 +337,8 @@ class ScriptVariables(Struct):
             self.assign(name, None if self.is_stated(name) else Array([]))
         self.not_exported.add(name)
 
-    def forget_unset(self, name: str) -> None:
-        """Note that `unset` removes a variable."""
+    def apply_unset(self, name: str) -> None:
+        """Apply the shell's `unset`: the value is unknown, and a variable that is not read-only counts as unset."""
         self.unset(name)
         if name not in self.readonly:
             self.unset_names.add(name)

@@ -138,7 +138,7 @@ class ShellBuiltins(Struct):
                 self.script.doubt_all(f"`{words[0]}` sets a variable whose name is not known")
             for word in named:
                 if NAME.fullmatch(word) is not None and words[0] == "unset":
-                    self.variables.forget_unset(word)
+                    self.variables.apply_unset(word)
                 elif NAME.fullmatch(word) is not None:
                     self.variables.assign(word, None)
                 elif word.startswith("-") or "[" in word:

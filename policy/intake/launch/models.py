@@ -154,7 +154,7 @@ class ModelValues:
         return self._text.get("model_max_length")
 
     def model_type(self) -> str | None:
-        """The model type."""
+        """The ``model_type`` of the configuration, stated or by its fields; None if it is not known."""
         return self._configuration.model_type
 
     def n_predict(self) -> Any:
