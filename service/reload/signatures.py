@@ -70,7 +70,7 @@ def read_signers(file: Path) -> list[PublicKey]:
     """
     try:
         data = read_at_most(file, MAX_BYTES + 1)
-        lines = data.decode().splitlines()
+        lines = data.decode().split("\n")  # as OpenSSH; `splitlines` would end a comment at other characters too
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
         raise SignersInvalid(f"{file} cannot be read: {reason}") from error

@@ -545,6 +545,15 @@ def test_a_negated_pattern_excludes_as_in_ssh_keygen(tmp_path: Path, entry: str,
     assert bool(read_signers(file)) is expected
 
 
+@pytest.mark.parametrize("separator", ["\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_only_a_line_feed_ends_a_comment(tmp_path: Path, separator: str) -> None:
+    file = tmp_path / "signers"
+    file.write_bytes(f"# no longer{separator}a@example.org {PUBLIC_KEY}\r\n".encode())
+    assert read_signers(file) == []
+    file.write_bytes(f"# no longer\r\na@example.org {PUBLIC_KEY}\r\n".encode())
+    assert len(read_signers(file)) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_KEYGEN, reason="needs ssh-keygen")
 def test_ssh_keygen_lets_the_same_entries_sign(tmp_path: Path) -> None:
