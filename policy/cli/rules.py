@@ -201,7 +201,7 @@ def _outdated_fault(mutant: AcceptedMutant) -> Fault:
         mutant.path,
         mutant.line,
         1,
-        f"`{mutant.vllm}`: {mutant.change}: a case kills the mutant, or {mutant.item} has no such one; remove the entry",
+        f"`{mutant.vllm}`: {mutant.change}: a case kills it, or {mutant.item} has no such mutant; remove the entry",
     )
 
 

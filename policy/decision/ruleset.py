@@ -66,7 +66,7 @@ class Ruleset:
 
     ``dated`` are the indexes of rules with a review or end date; no such date causes a warning up to the day
     ``quiet_until``. ``rulings`` maps matches to the rulings by upstream alone and by both layers, without regard to end
-    dates. If ``has_ends``, call ``rulings_on`` instead, which returns the same function without the rules that have ended.
+    dates. If ``has_ends``, call ``rulings_on``, which returns the same function without the rules that have ended.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], series: tuple[int, int]) -> None:

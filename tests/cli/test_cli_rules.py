@@ -775,7 +775,7 @@ def test_a_surviving_mutant_and_an_outdated_acceptance_are_faults(call: Callable
                 "in the file of cases"
             ),
         ),
-        (f"{cases}", 6, "`>=0.22`: when: nothing: a case kills the mutant, or moe has no such one; remove the entry"),
+        (f"{cases}", 6, "`>=0.22`: when: nothing: a case kills it, or moe has no such mutant; remove the entry"),
     ]
     done = {form: call("rules", "test", str(two_rules), "--mutate", "--format", form) for form in FORMATS}
     assert {form: answer.code for form, answer in done.items()} == dict.fromkeys(FORMATS, 1)
