@@ -936,6 +936,18 @@ def stating_elsewhere() -> Iterator[object]:
         yield pod(args=repeating, **container)
     script = f"pip install -i {url} x; vllm serve {NAME} --worker-cls {SECRET}"
     yield pod(command=["sh", "-c", script])
+    for place in ("containers", "initContainers"):
+        other = {"name": "x", "image": "b", "command": ["x", "--api-key"], "args": [SECRET]}
+        crossed = pod(args=repeating)
+        crossed["spec"].setdefault(place, []).append(other)
+        yield crossed
+    for begin, end in ((["x", "--api-key"], [SECRET, "y"]), ("x --api-key", f"{SECRET} y"), (["--api-key"], SECRET)):
+        service = {"image": "b", "entrypoint": begin, "command": end}
+        yield {"services": {"vllm": {"image": IMAGE, "command": repeating}, "x": service}}
+        yield [
+            custom("X", "example.com", {"config": {"entrypoint": begin, "args": end}})["manifest"],
+            pod(args=repeating),
+        ]
     yield pod(args=repeating, env=[{"name": "A", "value": json.dumps({"url": url})}])
     named = pod(args=["--model", NAME])
     named["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps({"api_key": SECRET})

@@ -58,6 +58,8 @@ HARMLESS_FIELDS: Final = frozenset(
     }
 )
 """Fields of kinds that are named like secrets, but hold other names."""
+CONTINUED: Final = (("command", "args"), ("entrypoint", "command"), ("entrypoint", "args"))
+"""Fields whose words are one command: Kubernetes', Compose's, Nomad's."""
 UTF_8: Final = getincrementaldecoder("utf-8")
 """Decodes bytes that may end within a character, as a value is cut."""
 
@@ -80,6 +82,9 @@ def secrets_of(document: Any) -> Iterator[str]:
         elif type(value) is dict:
             if "name" in value and "value" in value and type(name := value["name"]) is str and is_secret(name):
                 yield from _with_decoded(secrets_of_names({name: value["value"]}))
+            for first, second in CONTINUED:
+                if first in value and second in value:
+                    yield from secrets_of_words([*_words(value[first])[-1:], *_words(value[second])[:1]])
             for key, item in value.items():
                 if type(key) is not str:
                     continue
@@ -92,6 +97,11 @@ def secrets_of(document: Any) -> Iterator[str]:
                         yield from secrets_of_text(item)
                 elif item:
                     found.append((item, key in VARIABLES))
+
+
+def _words(value: Any) -> list[str]:
+    """The words of a field with a command: of a text, its parts between blanks."""
+    return value.split() if type(value) is str else words_of(value) if type(value) is list else []
 
 
 def _applied(text: str) -> Any:
