@@ -13,6 +13,7 @@ from policy.intake.command.earlier_scripts import effects_beside
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, server_names, starts_server
+from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, FolderMounts, ImageVariable, Installation
@@ -41,6 +42,7 @@ MAX_NOTES: Final = 32
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 ENTRY_POINT_PLACE: Final = "the image's entry point"
+NO_OPTIONS: Final = shell_options("bash", (), 0)
 KSERVE_SERVER: Final = ("python", "-m", "huggingfaceserver")
 """The entry point of KServe's Hugging Face server."""
 UNKNOWN_IMAGE: Final = (
@@ -389,6 +391,8 @@ class EngineDraft:
             return
         if self.commands_beside:
             installed = [*installed, *self._read_beside()]
+        if not self.places or self.places[0] == ENTRY_POINT_PLACE or self.places[0].startswith("args"):
+            self.doubts += filter(None, [startup_doubt("bash", NO_OPTIONS, self.env)])  # an entry point may be a script
         found = images.version_of(self.image, self.table)
         version, version_cause, row, doubt = found.version, "", found.row, found.doubt
         if self._add_image_variables(found) and self.server is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.manifests.images import split_name
 from policy.messages import quoted
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from policy.intake.manifests.mounts import Mounts
 
+SHORT_TAG: Final = re.compile(r"[0-9.]{1,16}-gpu-py[0-9]{1,4}", re.ASCII)
 PREFIX: Final = "SM_VLLM_"
 MODEL: Final = "SM_VLLM_MODEL"
 HUB_MODEL: Final = "HF_MODEL_ID"
@@ -35,7 +35,6 @@ MOUNTED_MODEL: Final = (
 )
 IGNORED_ARGUMENTS: Final = "the image for SageMaker passes on no arguments; set its variables `SM_VLLM_…` instead"
 HIDDEN_VARIABLES: Final = "variables that the manifest does not show may set arguments of the image for SageMaker"
-NO_OPTIONS: Final = shell_options("bash", (), 0)
 LINE_BREAK_DOUBT: Final = (
     "the entry point of the image for SageMaker reads each line of the variables' values as a variable, and {} has a "
     "line break; leave it out"
@@ -68,8 +67,13 @@ REPEATED_FLAG_DOUBT: Final = (
 
 
 def is_sagemaker(image: str | None) -> bool:
-    """Whether an image of vLLM is AWS's for SageMaker, or a copy of it in another registry, by its tag."""
-    return image is not None and "sagemaker" in (split_name(image)[1] or "")
+    """Whether an image of vLLM is AWS's for SageMaker, or a copy of it in another registry, by its tag.
+
+    A tag without the platform is SageMaker's; that of the image for EC2 ends in `-ec2`
+    (https://github.com/aws/deep-learning-containers/tree/main/docs/src/data/vllm).
+    """
+    tag = "" if image is None else split_name(image)[1] or ""
+    return "sagemaker" in tag or SHORT_TAG.fullmatch(tag) is not None
 
 
 def command_of_variables(env: Mapping[str, str | None]) -> list[tuple[str, str]]:
@@ -116,7 +120,7 @@ def doubt_about_variables(env: Mapping[str, str | None], mounts: Mounts) -> str:
         if flag in flags:
             return REPEATED_FLAG_DOUBT.format(quoted(name))
         flags.add(flag)
-    return startup_doubt("bash", NO_OPTIONS, env)
+    return ""
 
 
 def _flag(name: str) -> str:

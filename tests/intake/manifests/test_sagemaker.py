@@ -139,6 +139,30 @@ def test_a_copy_in_another_registry_is_the_same(repository: str) -> None:
     assert (found.vllm_version or "").startswith("0.27.1")
 
 
+@table(
+    ("tag", "is_sagemaker"),
+    [
+        ("0.23.0-gpu-py312", True),
+        ("0.23-gpu-py312", True),
+        ("0.23-gpu-py312-cu130-ubuntu22.04-sagemaker-v1", True),
+        ("0.23.0-gpu-py312-ec2", False),
+        ("0.23-gpu-py312-cu130-ubuntu22.04-ec2-v1", False),
+    ],
+)
+def test_a_tag_without_a_platform_is_that_of_the_image_for_sagemaker(tag: str, *, is_sagemaker: bool) -> None:
+    found = engine({"SM_VLLM_MODEL": "a/b"}, f"public.ecr.aws/deep-learning-containers/vllm:{tag}", args=["--model=c"])
+    assert found.words == ([*SERVER, "--model", "$(SM_VLLM_MODEL)"] if is_sagemaker else ["--model=c"])
+
+
+@table("variable", ["BASH_ENV", "BASH_FUNC_vllm%%", "SHELLOPTS", "PS4"])
+@table("image", [UBUNTU, "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.1"])
+def test_a_variable_may_change_the_script_of_an_entry_point(image: str, variable: str) -> None:
+    words = ["vllm", "serve", "m"]
+    found = engine({variable: "x"}, image, args=words if "dynamo" in image else words[2:])
+    assert [why for why in found.doubts if "bash" in why]
+    assert not engine({variable: "x"}, image, command=words).doubts
+
+
 def test_the_variables_show_vllm_in_an_image_that_is_not_known() -> None:
     image = "mine/vllm-sagemaker:1"
     assert engine({"SM_VLLM_MODEL": "a/b"}, image).problem == NAMED_IMAGE
