@@ -40,7 +40,7 @@ def is_visible(text: str) -> bool:
 
 
 def _escape(character: str) -> str:
-    if is_visible(character):
+    if character.isprintable() and character not in IGNORABLE:
         return character
     if character < " ":
         return repr(character)[1:-1]
