@@ -1258,8 +1258,8 @@ def test_a_secret_of_a_file_of_options_is_not_shown_elsewhere(policy: Policy, te
         *((each, True) for each in ("Zq8J+bhpk:JG4r", "aZq8J+bhpk:JG4r", "Zq8J+bhpk:JG4r.x", "Zq'8J'+bhpk:JG4r")),
         *((each, True) for each in ("Zq8J+bhpk:JG", "Zq8J%2bbhpk%3AJG4r", "Zq8J\\u002bbhpk:JG4r")),
         *((f"Zq8J{mark}+bhpk:JG4r", True) for mark in '"\\&|<>{}[]*?$%\t\u00a0\u200b\u00ad'),
-        *((f"Zq8J{mark}+bhpk:JG4r", True) for mark in ("\\u200b", "%C2%AD")),
-        *((f"Zq8J{mark}+bhpk:JG4r", False) for mark in (*" ,;()=\n", "%20", "\\t")),
+        *((f"Zq8J{mark}+bhpk:JG4r", True) for mark in ("\\u200b", "%C2%AD", "\\x01", "\\u001f", "%1b", "\\x0b")),
+        *((f"Zq8J{mark}+bhpk:JG4r", False) for mark in (*" ,;()=\n", "%20", "\\t", "%0A", "\\u000a")),
         *(
             (each, False)
             for each in ("Zq8J+bhpk", "bhpk:JG4r", "zq8j+bhpk:jg4r", "WnE4SitiaHBrOkpHNHI=", "Zq8J.bhpk:JG4r")
