@@ -1110,6 +1110,11 @@ STATED: Final[dict[str, bool]] = {
             *(f"x; --api-key {V}; y", f"x; --api-key={V}; y", f"x; export TOKEN {V}; y", f"x; token: {V}; y"),
             *(f"x; curl -H 'Authorization: Basic {V}'; y", f"x; curl -H 'X-Api-Key: {V}'; y", f"x\n  - token: {V}\ny"),
             *(
+                f"x; curl -H 'Authorization: {scheme} {V.lower()}'; y"
+                for scheme in ("token", "basic", "BEARER", "ApiKey", "GenieKey", "key", "SSWS", "Splunk")
+            ),
+            f"x: 1\nAuthorization: basic {V.lower()}\n",
+            *(
                 f"x; curl https://bob:{V}@h; y",
                 f"x; curl 'h?token={V}'; y",
                 f"token:\n  {V}\nx: 1",
