@@ -67,7 +67,7 @@ NAME_FIELDS: Final = frozenset({"name", "key"})
 MAX_PAIR: Final = 6
 """How many fields an object has at most that names a variable in any other one."""
 MAX_NAME: Final = 64
-"""The length of the longest name in such a field."""
+"""The length of the longest name in another field than ``NAME_FIELDS``: a longer text is rather a sentence."""
 HARMLESS: Final[set[str]] = set()
 """Words in which no secret was found."""
 MAX_HARMLESS: Final = 2048
@@ -239,6 +239,9 @@ def _names_others(field: Any, value: Any, size: int) -> bool:
     """Whether a field of an object has the name of a secret, which the other fields then hold."""
     if type(value) is tuple:
         return any(_names_others(field, each, size) for each in value)
-    if type(value) is not str or len(value) > MAX_NAME or NAME.fullmatch(value) is None or not is_secret(value):
+    if type(value) is not str or not is_secret(value):
         return False
-    return field in NAME_FIELDS or (size <= MAX_PAIR and not is_secret(str(field)))
+    if field in NAME_FIELDS:
+        return True
+    is_name = len(value) <= MAX_NAME and NAME.fullmatch(value) is not None
+    return is_name and size <= MAX_PAIR and not is_secret(str(field))

@@ -1125,6 +1125,8 @@ STATED: Final[dict[str, bool]] = {
                 f'{{"key": "token", "x": "{V}", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
                 f'{{"x": "{V}", "y": "HF_TOKEN"}}',
             ),
+            *(f'{{"name": "{name}", "v": "{V}"}}' for name in ("secret/api-token", "my token", "$TOKEN", "token ")),
+            *(f'{{"v": "{V}", "key": "{name}"}}' for name in ("api key", "X-Token:", "HF_TOKEN\\n", "a-" * 40 + "key")),
             *(
                 f"- name: TOKEN\n  value: {V}\nx",
                 f'- {{"name": "API_KEY", "value": "{V}"}}\nx',
@@ -1167,6 +1169,7 @@ STATED: Final[dict[str, bool]] = {
             *(f"x; API_KEY=$X-{V}; y", f'x; API_KEY="$X-{V}"; y', f"x; API_KEY=''; y {V}", f"x; API_KEY='' {V}; y"),
             *(f"${{API_KEY}}{V}", f"${{X:-{V}}}"),
             *(f'{{"a": "--token", "a": "{V}"}}', f'{{"a": "{V}", "a": {{"token": 1}}}}'),
+            *(f'{{"x": "{name}", "v": "{V}"}}' for name in ("my token", "a-" * 40 + "key")),
             *(f"api-k={V}", f"HF_TOK={V}", f"otlp-traces={V}", f"additional={V}"),
             *(f'token"{V}"', f"token'{V}'", f"a token'{V}", f"x password,{V}", f"x token {V}"),
         ],
