@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from string import digits
 from typing import TYPE_CHECKING, Final, Self
 
@@ -222,15 +222,17 @@ def secret_parts(text: str) -> list[str]:
 
 
 def users_of(text: str, *, is_script: bool = True) -> Iterator[str]:
-    """The users with their passwords in the addresses of a text, and each password by itself."""
+    """The users with their passwords in the addresses of a text, and each password by itself; some several times."""
     if not _may_have_user(text):
         return
     text, plain, at = unescaped(text)
-    for start, end in _unbroken_users(plain) if is_script else user_places(plain):
-        yield text[at[start] : at[end]]
-        colon = plain.find(":", start, end)
-        if colon >= 0:
-            yield text[at[colon + 1] : at[end]]
+    for first, end in chain(_unbroken_users(plain), () if is_script else user_places(plain)):
+        last = plain.rfind("//", first, end)  # of an address behind another one, or behind `jdbc:mysql:`
+        for start in (first, last + len("//")) if last >= 0 else (first,):
+            yield text[at[start] : at[end]]
+            colon = plain.find(":", start, end)
+            if colon >= 0:
+                yield text[at[colon + 1] : at[end]]
 
 
 def _without_spans(text: str, plain: str, at: Sequence[int]) -> tuple[str, list[str]]:
