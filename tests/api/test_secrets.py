@@ -1191,6 +1191,7 @@ def test_a_text_states_a_secret_as_it_is_documented(text: str, *, is_stated: boo
         assert (values.hidden(f"no `{value}` here") != f"no `{value}` here") is is_stated
 
 
+OF_ANNOTATION: Final = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['x']"}}}
 ELSEWHERE: Final[dict[str, dict[str, Any]]] = {
     "a reference to another variable": {"env": [{"name": "X", "value": V}, {"name": "API_KEY", "value": "$(X)"}]},
     "an address with a variable": {"env": [{"name": "X", "value": V}, {"name": "A", "value": "https://bob:$(X)@h"}]},
@@ -1202,6 +1203,12 @@ ELSEWHERE: Final[dict[str, dict[str, Any]]] = {
         "env": [{"name": "API_KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['x']"}}}]
     },
     "a label": {"env": [{"name": "API_KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a.b/x']"}}}]},
+    "an annotation in an argument": {"env": [OF_ANNOTATION], "args": ["--model", NAME, "--api-key", "$(A)"]},
+    "an annotation in a variable": {"env": [OF_ANNOTATION, {"name": "API_KEY", "value": "$(A)"}]},
+    "an annotation in an address": {"env": [OF_ANNOTATION, {"name": "B", "value": "https://bob:$(A)@h"}]},
+    "an annotation in two variables": {
+        "env": [OF_ANNOTATION, {"name": "B", "value": "$(A)"}, {"name": "API_KEY", "value": "$(B)"}]
+    },
 }
 """Fields of a container, in which the secret comes to a name of one from elsewhere in the manifest."""
 

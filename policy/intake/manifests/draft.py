@@ -5,6 +5,7 @@ Keeps a controller's and the user's words in order, and adds notes on words whos
 
 from __future__ import annotations
 
+from collections import ChainMap
 from posixpath import isabs
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +32,7 @@ from policy.messages import QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, MutableMapping, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
     from policy.intake.command_line import HardwareSign
@@ -365,16 +366,19 @@ class EngineDraft:
         self.words[:0] = words
         self.places[:0] = [ENTRY_POINT_PLACE] * len(words)
 
-    def expanded_words(self) -> list[str]:
+    def expanded_words(self, assumed: MutableMapping[str, str | None] | None = None) -> list[str]:
         """The words as Kubernetes expands them; as written if their values exceed the limits.
+
+        Variables have the ``assumed`` values, if there are any for them.
 
         Raises:
             ExpansionExhausted: the scripts of the request expand to too much text.
         """
         budget = expansion.ExpansionBudget()
+        env = ChainMap(assumed, self.env) if assumed else self.env
         try:
             return [
-                expand_references(word, self.env, budget, has_hidden_variables=self.has_hidden_variables)
+                expand_references(word, env, budget, has_hidden_variables=self.has_hidden_variables)
                 for word in self.words
             ]
         except expansion.ExpansionExhausted:

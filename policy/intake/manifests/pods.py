@@ -10,6 +10,7 @@ ephemeral container that starts vLLM's server is an item with a problem.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -222,6 +223,8 @@ def _collect_secrets(draft: EngineDraft) -> None:
         return
     with suppress(ExpansionExhausted):  # deciding an engine reports it
         found.update(secrets_of_words(draft.expanded_words()))
+        if draft.env.assumed:
+            found.update(secrets_of_words(draft.expanded_words(draft.env.assumed)))
 
 
 def _sharing_field(pod: ManifestNode) -> str | None:
@@ -262,14 +265,32 @@ def read_variable(item: ManifestNode, draft: EngineDraft) -> None:
         reference = item.get("valueFrom", "configMapKeyRef")
         if not _is_skipped(reference):
             draft.env[name] = _from_config_map(reference) if reference.value is not None else _from_pod(item, draft)
-            if draft.env[name] is None and is_secret(name):
-                item.reader.secrets.update(filter(None, [stated_field(item.get("valueFrom"), draft.node)]))
+            if draft.env[name] is None and (stated := stated_field(item.get("valueFrom"), draft.node)) is not None:
+                _assume(name, stated, draft)
     else:
         value = item.get("value").text()
         if value is not None or item.get("value").value is None:
             draft.env[name] = expand(value or "", draft, item)
+            if draft.env.assumed and draft.env[name] is None and (assumed := _assumed(value or "", draft)) is not None:
+                _assume(name, assumed, draft)
     if name.startswith(GROUP_PREFIX) and draft.env.get(name, "") is None:
         item.fault(f"LeaderWorkerSet sets the variable {quoted(name)}; choose another name, or write its value")
+
+
+def _assume(name: str, value: str, draft: EngineDraft) -> None:
+    """Note the value of an unknown variable as the pod's template states it, and its secrets."""
+    draft.env.assumed[name] = value
+    draft.node.reader.secrets.update([value] if is_secret(name) else secrets_of_text(value))
+
+
+def _assumed(value: str, draft: EngineDraft) -> str | None:
+    """A value with `$(NAME)` expanded as the pod's template states; None if one is unknown."""
+    env = ChainMap(draft.env.assumed, draft.env)
+    size = sum(len(env.get(name) or "") for name in references(value))
+    if not draft.node.reader.may_copy(size, draft.node):
+        return None
+    filled = expand_references(value, env, has_hidden_variables=draft.has_hidden_variables)
+    return None if type(filled) is Unknown else filled
 
 
 def _from_pod(item: ManifestNode, draft: EngineDraft) -> str | None:

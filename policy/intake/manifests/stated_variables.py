@@ -15,12 +15,14 @@ class StatedVariables(dict[str, str | None]):
     """The variables by their names; None if a value is not known.
 
     ``secrets`` has every value that a variable with a secret's name had, even if it was replaced or removed since: a
-    command may have used it, and messages repeat what commands use.
+    command may have used it, and messages repeat what commands use. ``assumed`` has the values of unknown variables as
+    the pod's template states them; only secrets are searched for in them.
     """
 
-    __slots__ = ("secrets",)
+    __slots__ = ("assumed", "secrets")
 
     def __init__(self) -> None:
+        self.assumed: dict[str, str | None] = {}
         self.secrets: set[str] = set()
 
     def __setitem__(self, name: str, value: str | None) -> None:
