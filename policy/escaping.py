@@ -8,8 +8,11 @@ first kind, and ``\u009b`` is an escape of JSON itself, so escaped JSON is the s
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+PRINTABLE_ASCII: Final = re.compile(r"[ -~]*+")
+"""Matches most texts, so that one call is enough for them."""
 RANGES: Final = (
     (0x034F, 0x034F),  # the combining grapheme joiner
     (0x115F, 0x1160),  # fillers of Hangul
@@ -26,7 +29,7 @@ IGNORABLE: Final = frozenset(chr(code) for first, last in RANGES for code in ran
 
 def escape_line(text: str) -> str:
     """Escape a text into one line; line feeds are escaped too."""
-    return text if is_visible(text) else "".join(map(_escape, text))
+    return text if PRINTABLE_ASCII.fullmatch(text) is not None or is_visible(text) else "".join(map(_escape, text))
 
 
 def escape_lines(text: str) -> str:
