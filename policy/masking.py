@@ -86,7 +86,8 @@ ESCAPE: Final = re.compile(
     rf"(?:{BYTE}|\\{{1,8}}+u00)([0-7]{HEX})"
     rf"|({BYTE}(?:[CDcd]{HEX}|[Ee]{HEX}{NEXT}|[Ff][0-7]{NEXT}{NEXT}){NEXT})"
     rf"|\\{{1,8}}+u([Dd][89ABab]{HEX}{{2}})\\{{1,8}}+u([Dd][C-Fc-f]{HEX}{{2}})"
-    rf"|\\{{1,8}}+(?:u({HEX}{{4}})|U(00(?:0[1-9A-Fa-f]|10){HEX}{{4}}))|{BYTE}([89A-Fa-f]{HEX})"
+    rf"|\\{{1,8}}+(?:u({HEX}{{4}})|U(00(?:0{HEX}|10){HEX}{{4}}))|{BYTE}([89A-Fa-f]{HEX})"
+    r"|%(?:25){0,7}(25)"
 )
 """Matches an escaped character of a URL, even if escaped several times, or of a text: `%3F`, `%253D`, `\\u0077`.
 

@@ -1035,6 +1035,8 @@ ENCODED: Final = "Zq8J/bhpk+JG4r=Wv47:trxK"
         (ENCODED, "".join(f"%{ord(each):02x}" for each in ENCODED)),
         (quote(ENCODED, safe=""), ENCODED),
         (ENCODED.replace("/", "\\u002f"), ENCODED),
+        *(("Zq8Jb%25hpkJG4rt", "Zq8Jb%hpkJG4rt"), ("%5aq8Jb%25%68pkJG4rt", "Zq8Jb%hpkJG4rt")),
+        ("Zq8Jb%2525hpkJG4rt", "Zq8Jb%hpkJG4rt"),
         (ENCODED, "".join(chr(ord(each) + 0xFEE0) for each in ENCODED)),
         ("".join(chr(ord(each) + 0xFEE0) for each in ENCODED), ENCODED),
     ],
@@ -1060,6 +1062,7 @@ ESCAPES: Final[dict[str, Callable[[str], str]]] = {
     "an address": quote,
     "an address in an address": lambda text: quote(quote(text)),
     "YAML": lambda text: yaml.safe_dump(text).strip().strip('"'),
+    "numbers": lambda text: "".join(f"\\U{ord(each):08x}" for each in text),
     "bytes": lambda text: "".join(f"\\x{byte:02x}" for byte in text.encode()),
 }
 """What programs write for such characters."""
