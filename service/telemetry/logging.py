@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from policy.escaping import escape_line
+from policy.masking import masked_message
 
 STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
@@ -36,7 +37,7 @@ class JsonFormatter(logging.Formatter):
             "timestamp": timestamp,
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
         document |= {name: value for name, value in vars(record).items() if name not in STANDARD_FIELDS}
         if record.exc_info:
@@ -53,7 +54,13 @@ class TextFormatter(logging.Formatter):
             f" {name}={_field_text(value)}" for name, value in vars(record).items() if name not in STANDARD_FIELDS
         )
         trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"{record.levelname}:     {record.getMessage()}{extra}{trace}"
+        return f"{record.levelname}:     {_message(record)}{extra}{trace}"
+
+
+def _message(record: logging.LogRecord) -> str:
+    """The message of a record; those of OpenTelemetry quote headers."""
+    text = record.getMessage()
+    return masked_message(text) if record.name.startswith("opentelemetry") else text
 
 
 def _field_text(value: Any) -> str:

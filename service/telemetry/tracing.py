@@ -163,7 +163,7 @@ class Tracing:
         if scope["client"]:
             found["client.address"] = scope["client"][0]
         if "user-agent" in headers:
-            found["user_agent.original"] = headers["user-agent"]
+            found["user_agent.original"] = masked(headers["user-agent"])
         return self._tracer.start_span(_name(method, route), self._extract(headers), self._kind, found)
 
     def _end_span(self, span: Span, scope: Scope, route: str | None, status: int) -> None:

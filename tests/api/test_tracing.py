@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from service.telemetry.logging import JsonFormatter, TextFormatter
 from service.telemetry.tracing import set_up
 
 from .conftest import PATIENCE
@@ -129,7 +130,9 @@ def test_a_decision_is_a_server_span_below_the_caller_s(
     with tracing() as server, server.client() as client:
         revision = client.get("/v1/policy").json()["revision"]
         answer = client.post(
-            "/v1/decisions", json=BODY, headers={"traceparent": f"00-{TRACE}-{PARENT}-01", "user-agent": "a-test"}
+            "/v1/decisions",
+            json=BODY,
+            headers={"traceparent": f"00-{TRACE}-{PARENT}-01", "user-agent": "a-test token=x"},
         ).json()
     (span,) = [span for span in collector.spans() if span["name"] == "POST /v1/decisions"]
     assert len(span.pop("id")) == 16
@@ -147,7 +150,7 @@ def test_a_decision_is_a_server_span_below_the_caller_s(
             "url.scheme": "http",
             "network.protocol.version": "1.1",
             "client.address": "127.0.0.1",
-            "user_agent.original": "a-test",
+            "user_agent.original": "a-test token=…",
             "runner_policy.revision": revision,
             "runner_policy.decision_id": answer["decision_id"],
         },
@@ -347,3 +350,11 @@ def test_an_unreachable_collector_delays_no_request(tracing: Callable[..., Abstr
     ):
         assert client.post("/v1/decisions", json=BODY).status_code == 200
     assert server.process.returncode == 0
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_a_line_of_opentelemetry_s_shows_no_secret(formatter: logging.Formatter) -> None:
+    arguments = ("api_key=Zq8JbhpkJG4r",)
+    name = "opentelemetry.baggage.propagation"
+    line = formatter.format(logging.LogRecord(name, logging.WARNING, "", 1, "Invalid entry: `%s`", arguments, None))
+    assert "Invalid entry: `api_key=\u2026`" in line
