@@ -125,10 +125,15 @@ class Worker:
         return await asyncio.wrap_future(self._executor.submit(function, *arguments))
 
     def end(self) -> None:
-        """Kill the process, also while it starts: Python waits at its end, without a timeout, for one that lives."""
+        """Kill the process, also while it starts: Python waits at its end, without a timeout, for one that lives.
+
+        The executor's own end of the pipe for results is closed. While it is open, the thread that reads the pipe waits
+        for the rest of a result that the process had begun to write, and Python at its end for this thread.
+        """
         if self._executor is not None:
             for process in self._executor._processes.values():  # noqa: SLF001  # its `kill_workers` is of Python 3.14
                 process.kill()
+            self._executor._result_queue._writer.close()  # type: ignore[attr-defined]  # noqa: SLF001
         self.close()
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from api.conftest import NEW_INTERPRETER, PATIENCE
 from api.test_dry_run import HOSTILE
+from partial_result import write_a_part
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS
@@ -28,7 +30,7 @@ from service.auth.access import Access
 from service.documents.body import Disconnected
 from service.jobs import pool as pool_module
 from service.jobs.messages import Job, JobKind
-from service.jobs.pool import Pool, unless_gone
+from service.jobs.pool import Pool, Worker, unless_gone
 from service.jobs.process import run
 from service.limits import slots
 from service.limits.slots import Slots, StreamLimit
@@ -487,6 +489,20 @@ def test_the_service_ends_while_a_worker_process_does_not_respond(serve: Callabl
         finally:
             for process in filter(lives, processes):
                 os.kill(process, signal.SIGKILL)
+
+
+async def end_while_a_result_is_written(started: Path) -> None:
+    worker = Worker()
+    call = asyncio.ensure_future(worker.call(write_a_part, str(started)))
+    await asyncio.to_thread(until, started.exists)
+    await asyncio.sleep(0.1)  # the thread that reads results reads the part
+    worker.end()
+    with pytest.raises(BrokenProcessPool):
+        await asyncio.wait_for(call, PATIENCE)
+
+
+def test_a_process_may_be_killed_while_it_writes_its_result(tmp_path: Path) -> None:
+    asyncio.run(end_while_a_result_is_written(tmp_path / "started"))
 
 
 # a caller's share
