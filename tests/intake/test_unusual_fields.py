@@ -124,6 +124,15 @@ def test_they_are_decided_with_a_warning(ask: Asking, config: Config, overrides:
     assert [text for text in warnings if text.startswith(DIFFERS)] == [DIFFERS + why]
 
 
+@table("model_type", [[], {}, ["qwen3"], 5, True])
+@table(("kind", "why"), [("kimi_vl", "the class of its `text_config` is not known"), ("gemma3", "")])
+def test_a_part_with_a_model_type_that_is_no_name_is_decided(ask: Asking, kind: str, model_type: Any, why: str) -> None:
+    config = {**NAMED, "model_type": kind, "text_config": {**HEADS, "model_type": model_type}}
+    warnings = ask.document(asked(ask, config, {})).warnings
+    found = [text.removeprefix(DIFFERS) for text in warnings if text.startswith(DIFFERS)]
+    assert found == ["its `model_type` is not a name", *filter(None, [why])]
+
+
 @table(("config", "overrides", "why"), ROWS)
 def test_they_are_undecided_where_all_has_to_be_known(ask: Asking, config: Config, overrides: Any, why: str) -> None:
     result = ask.policy.evaluate(read_request(asked(ask, config, overrides), ask.policy.releases), TODAY)

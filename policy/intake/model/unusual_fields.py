@@ -182,14 +182,13 @@ def _of_text_part(configuration: Configuration) -> Iterator[str]:
     part: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
     own = kind.parts[name]
     if own is None:
-        if part.get("model_type") not in tables.configs and part.keys().isdisjoint(
-            tables.constants["num_experts_names"]
-        ):
+        is_unknown = Configuration(part, tables).kind is BASE_CLASS
+        if is_unknown and part.keys().isdisjoint(tables.constants["num_experts_names"]):
             yield f"the class of its `{name}` is not known"
         return
     readings = [part] if part else [part, configuration.stated]
     others = [Configuration({**reading, "model_type": own}, tables, own) for reading in readings]
-    if any(is_moe(other) != is_moe(configuration) for other in others):
+    if {*map(is_moe, others)} != {is_moe(configuration)}:
         yield f"its `{name}` has experts by the class of one model type, and none by that of another"
 
 

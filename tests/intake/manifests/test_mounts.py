@@ -1541,3 +1541,10 @@ def test_a_file_that_kubeai_writes_into_a_cache_is_a_doubt(path: str, *, is_doub
     model = {"apiVersion": "kubeai.org/v1", "kind": "Model", "metadata": {"name": "m"}, "spec": spec}
     (container,) = read_manifest(model, "", [])
     assert ([why for why in container.doubts if "cache" in why] != []) == is_doubt
+
+
+def test_volumes_that_no_engine_mounts_are_not_read() -> None:
+    document = pod(command=SERVE)
+    document["spec"]["volumes"] = 5
+    faults: list[RequestFault] = []
+    assert (len(read_manifest(document, "", faults)), faults) == (1, [])
