@@ -67,7 +67,7 @@ VALUE_FLAGS: Final = frozenset(
         *("--tcp-tls-handshake-timeout", "--multimodal-embedding-cache-capacity-gb"),
     }
 )
-"""The flags of Dynamo 1.3.1 to 1.5.0 for ``dynamo.vllm``, and of releases before them."""
+"""The flags of Dynamo 1.3.1 to 1.5.0 with one value, and of releases before them, without those for its router."""
 FALSE_VALUES: Final = frozenset({"", "0", "false", "no", "off", "n", "f"})
 ENGINE_FLAGS: Final = {
     "--multimodal-embedding-cache-capacity-gb": frozenset({"", "0", "0.0"}),
@@ -77,7 +77,7 @@ ENGINE_FLAGS: Final = {
 }
 """The flags of Dynamo that change the engine, with the values that leave the engine as it is.
 
-They set an encoder-cache connector, a scheduler of Dynamo's twice, and the mode of log probabilities.
+The first sets an encoder-cache connector, the next two Dynamo's scheduler, and the last the mode of log probabilities.
 """
 ENGINE_VARIABLES: Final[dict[str, frozenset[str]]] = {
     "DYN_CONNECTOR": frozenset({"", *NO_CONNECTOR}),
