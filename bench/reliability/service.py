@@ -123,13 +123,12 @@ class Service:
         return found
 
     def workers(self) -> list[int]:
-        """The processes that answer requests: uvicorn's children, or with one worker the service's own process.
+        """The processes that answer requests, of a service with several: uvicorn's children.
 
         Their own children, which are ready for requests that may take long, are none.
         """
         assert self.process is not None
-        spawned = [pid for pid, command in self.processes(self.process.pid).items() if "spawn_main" in command]
-        return spawned or [self.process.pid]
+        return [pid for pid, command in self.processes(self.process.pid).items() if "spawn_main" in command]
 
     def wait_for_workers(self, number: int) -> list[int]:
         """The workers, once there are ``number`` of them or ``TIMEOUT`` seconds have passed."""
