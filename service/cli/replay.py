@@ -15,7 +15,6 @@ from policy.cli.fleet_parquet import is_parquet, parquet_rows
 from policy.cli.fleet_size import FleetSize
 from policy.cli.impact_run import Interrupt, shows_progress, with_progress
 from policy.cli.outputs import check_names, format_name, output_file, write_report
-from policy.cli.replay_report import FORMATS, Report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     JobsOption,
@@ -40,6 +39,7 @@ from policy.replay.records import Recorded, read_record
 from policy.replay.run import REPLAYED, Job, difference
 from policy.rules.loader import default_folder
 from service.cli.log import Filters, log_store, read_filters, store_errors, with_filters
+from service.cli.replay_report import FORMATS, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
