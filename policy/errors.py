@@ -121,7 +121,7 @@ class RequestInvalid(PolicyError):
         super().__init__()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Its state, to pickle it: other processes do not call ``__init__`` again, whose arguments it does not keep."""
+        """Its state for pickling: it does not keep the arguments of ``__init__``, so no process calls that again."""
         return type(self).__new__, (type(self),), vars(self)
 
     def __str__(self) -> str:

@@ -24,7 +24,7 @@ RANGES: Final = (
     (0xE0100, 0xE01EF),  # variation selectors
 )
 IGNORABLE: Final = frozenset(chr(code) for first, last in RANGES for code in range(first, last + 1))
-"""The characters of Unicode's ``Default_Ignorable_Code_Point``, for which nothing is shown, that are printable."""
+"""The invisible characters of Unicode's ``Default_Ignorable_Code_Point`` that Python treats as printable."""
 
 
 def escape_line(text: str) -> str:

@@ -336,7 +336,7 @@ def shown_command(words: Iterable[str]) -> str:
 
 
 def shown_builtin(words: Sequence[str]) -> str:
-    """A command of the shell itself: whole, unless a word may name a secret, whose value any other word may be."""
+    """A command of the shell itself: whole, unless a word may name a secret, as any other word may be its value."""
     text = " ".join(words)
     if "$" in text or "`" in text or (may_have_name(text) and any(map(is_secret, NAME.findall(text)))):
         return shown_command(words)

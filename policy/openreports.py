@@ -1,6 +1,6 @@
 """Decisions about a pod's engines as an OpenReports ``Report`` (openreports.io/v1alpha1).
 
-Owns the members of the object and which result a decision is; not how it is written to a cluster.
+Owns the fields of the object, and the result that a decision becomes. Not here: how it is written to a cluster.
 """
 
 from __future__ import annotations

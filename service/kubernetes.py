@@ -79,7 +79,7 @@ class ClusterApi:
                 return
 
     def apply(self, path: str, document: dict[str, Any]) -> None:
-        """Create an object or replace what this program wrote of it.
+        """Create an object, or replace the fields of it that this program wrote.
 
         Raises:
             ClusterFailed: the server refuses it or does not answer.

@@ -1,4 +1,4 @@
-"""Names with the same 32-bit FNV-1a hash, by which the engine knows a name.
+"""Names with the same 32-bit FNV-1a hash, which the engine uses to identify a name.
 
 They were found once, by a search that meets in the middle: it takes a second for all. The tests that use them check the
 hashes.

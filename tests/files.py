@@ -26,7 +26,7 @@ def use_new_folder(config: pytest.Config) -> None:
 
 
 class CopiedFolder:
-    """A folder of which tests get copies, whose YAML files are links: it takes a tenth of the time.
+    """A folder that tests copy. The YAML files of a copy are links, so that it takes a tenth of the time.
 
     To change a file of a copy, replace it (``replace_file``).
     """

@@ -51,7 +51,7 @@ class Connection:
     used: float = 0.0
 
     def asked(self, sent: Sent) -> Answer:
-        """The answer to a request."""
+        """Send a request, and return the answer."""
         if self.sock is not None and time.monotonic() - self.used > IDLE:
             self.close()
         if self.sock is None:

@@ -61,7 +61,7 @@ def traceback(exception: str, *, prefix: str = "", steps: Iterable[str] = ()) ->
 
 
 def refusal(text: str) -> list[str]:
-    """What pydantic makes of a refusal by the configuration."""
+    """The text of a refusal by the configuration, as pydantic formats it."""
     return traceback(
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
         f"  Value error, {text} [type=value_error, input_value=ArgsKwargs((), {{'model': 1}}), input_type=ArgsKwargs]\n"

@@ -89,7 +89,7 @@ class Postgres:
         return f"postgresql://owner:{password}@127.0.0.1:{self.port}/{database}"
 
     def database(self, *options: str) -> str:
-        """The URL of a new database."""
+        """Create a database, and return its URL."""
         self._number += 1
         name = f"log{self._number}"
         with self.connection() as connection:

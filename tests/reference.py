@@ -64,7 +64,7 @@ OTHER = {"v1": "v2", "v2": "v1"}
 
 @dataclass(frozen=True)
 class Unreadable:
-    """The text of a variable that is not an integer."""
+    """A variable whose text is not an integer; ``error`` is what Python says about it."""
 
     error: str
 

@@ -73,7 +73,7 @@ def _print_progress(number: int, acknowledged: set[str]) -> None:
 
 
 async def _send_and_kill(server: Service, seconds: float, acknowledged: set[str], kill: Callable[[], None]) -> Client:
-    """The client, after it has sent for a given time with a kill in between.
+    """Send requests for a given time with a kill in between, and return the client.
 
     The ids of the decisions in its answers are added to ``acknowledged``.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(seconds: float) -> None:
-    """Compare the p99 with a reload every 10 s and without, in turns: the median of three runs each."""
+    """Compare the p99 with a reload every 10 s and without reloads: the medians of three alternating runs each."""
     with service() as server:
         uvloop.run(_compare(server, seconds))
 

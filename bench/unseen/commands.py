@@ -42,7 +42,7 @@ def rows() -> list[Row]:
 
 
 def said_by_parser(row: Row, release: str) -> Row | None:
-    """What the parser of a release says of a recorded command."""
+    """What the parser of a release says about a recorded command."""
     since = [each for each in RELEASES[: RELEASES.index(release) + 1] if each in row["parsers"]]
     found: Row | None = row["parsers"][since[-1]]
     return found
@@ -76,7 +76,7 @@ def _named(words: list[str], release: str) -> set[str]:
 
 
 def recorded_by(environment: Path, commands: list[str]) -> list[Row | None]:
-    """What a release's own parser says of each command."""
+    """What a release's own parser says about each command."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.json", Path(folder) / "out.json"
         source.write_text(json.dumps(commands), encoding="utf-8")

@@ -63,7 +63,7 @@ ARGUMENT_CHECKS = {
 PLATFORM_SPECIFIC = "vllm.models."
 """Modules whose classes depend on the platform, so that the CPU's differ from an H100's."""
 OLD_NAMES = {"rope_parameters": "rope_scaling"}
-"""The names of old that options of a configuration are still written with."""
+"""The former names that options of a configuration are still written with."""
 TIME_LIMIT = 60
 """The seconds of processor time for a deployment."""
 IMPORTS = (
@@ -375,7 +375,7 @@ def _value(name, kind, config):
 
 
 def _item(options, name):
-    """An option of a dictionary, which people may have written with its name of old."""
+    """An option of a dictionary, which may be written with its former name."""
     return options.get(name, options.get(OLD_NAMES.get(name)))
 
 

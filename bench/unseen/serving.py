@@ -1,4 +1,4 @@
-"""Arguments as people write them for a published model: lengths, parallel sizes, parsers, quantization, flags of old.
+"""Arguments as people write them for a published model: lengths, parallel sizes, parsers, quantization, former flags.
 
 Owns what goes with a model: a model with custom code mostly gets `--trust-remote-code`, one that pools a pooler, one
 with images their limits. Not here: features that are drawn for any model (`draw`).

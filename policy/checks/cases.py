@@ -90,7 +90,7 @@ class AcceptedMutant:
 
 
 class Claim(Protocol):
-    """A case of a rule or of a row of ``images/``, whose id is ``rule``, as reports name it."""
+    """A case of a rule or of a row of ``images/``, as reports name it; ``rule`` is the id of either."""
 
     @property
     def rule(self) -> str: ...  # noqa: D102  # the class describes it

@@ -142,9 +142,9 @@ def _fails_newly(found: Comparison | RequestInvalid) -> bool:
 
 
 def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[tuple[str, int], Entry]]:
-    """The deployments with the names by which they are matched; those with the same name are matched in their order.
+    """Each deployment with its key: its name, and its number among the deployments with that name.
 
-    A deployment without a name has its place as its name, without the path of the file that the command names.
+    The place of an unnamed deployment serves as its name, without the path of the file given to the command.
     """
     seen: dict[str, int] = {}
     for entry in read_fleet([name], policy.releases, options, [], "compare"):

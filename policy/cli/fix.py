@@ -1,6 +1,6 @@
 """The command ``fix``: what lets engines start or avoids known problems, and with ``--write`` the edits of the files.
 
-Owns its options and what is fixed in which order. ``policy.edits`` has the edits, ``fix_report`` shows them.
+Owns its options, and the order of the fixes. ``policy.edits`` has the edits, ``fix_report`` shows them.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class Fixer:
         self.texts = self.files.texts
 
     def _write(self, wanted: Sequence[Wanted], by_key: dict[str, EngineFix], remedies: dict[str, Remedy]) -> set[str]:
-        """The paths of the engines whose texts were changed."""
+        """Change the texts, note what was written or refused, and return the paths of the changed engines."""
         shown = {each.engine.path: self._shown(each.engine, remedies[each.engine.path]) for each in wanted}
         plan = Planner(self.policy, self.files, self.day).write(wanted)
         self.files.texts = plan.texts

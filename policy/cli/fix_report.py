@@ -176,7 +176,7 @@ def _engine(each: EngineFix, *, is_written: bool) -> RenderableType:
 
 
 def diff_of(name: str, old: str, new: str) -> str:
-    """The unified diff of a file, whose name is escaped into one line; empty if nothing changed.
+    """The unified diff of a file, with its name escaped into one line; empty if nothing changed.
 
     Lines with secrets are not shown as the context of a change.
     """

@@ -74,7 +74,7 @@ class Entry(Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """The file from where the command runs, if it is below that; else as it is named."""
+        """The path of the file, relative to the working folder if the file is below that folder."""
         path = Path(self.root, self.place.file)
         here = Path.cwd()
         if path.is_absolute() and path.is_relative_to(here):

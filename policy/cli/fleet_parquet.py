@@ -44,7 +44,7 @@ def parquet_rows(name: str, shown: str, choose: Callable[[Sequence[str]], Sequen
 
 
 def number_of_rows(name: str) -> int:
-    """The number of rows of a Parquet file, whose values are not converted.
+    """The number of rows of a Parquet file; no values are converted.
 
     Raises:
         Unreadable: the file is not whole, or cannot be read any further.

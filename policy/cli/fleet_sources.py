@@ -129,7 +129,7 @@ def _of_text(name: str, shown: str, text: str | None, *, render: bool, command: 
 
 
 def _one_by_one(parts: list[tuple[int, str]], shown: str) -> Iterator[Found]:
-    """Each document of a text of which one cannot be read; ``parts`` has the lines before each and its text."""
+    """Each document of a text, or its fault; ``parts`` has the number of lines before each document, and its text."""
     left = MAX_VALUES
     for before, text in parts:
         trees: list[YamlNode] = []
@@ -232,7 +232,7 @@ def lines_of(first: bytes, stream: LineStream, before: int = 0) -> Iterator[RawD
 
 
 def row_of(number: int, column: str, value: Any, decision: Any) -> RawDocument:
-    """The document of a row, whose ``column`` has it as a text."""
+    """The document of a row, from the text in its ``column``."""
     if type(value) is not str:
         return RawDocument(number, fault=f"expected a text in the column `{column}`")
     return RawDocument(number, value.encode(), name=decision if type(decision) is str else "")

@@ -102,7 +102,7 @@ class Data:
         }
 
     def _value(self, text: bytes) -> int:
-        """The place of a value by its JSON text."""
+        """Add a value, given as JSON text, unless it is there already, and return its place."""
         key = blake2b(text, digest_size=20).digest()
         place = self._known.get(key)
         if place is None:

@@ -102,7 +102,7 @@ class PinPlaces:
 
 
 def _is_line(entry: Entry) -> bool:
-    """Whether an entry is one line of JSON or one row, whose file is not one text."""
+    """Whether an entry is a line of JSON or a row of a file that is not read as one text."""
     return entry.place.line > 0 and entry.node is None and entry.place.column == 0
 
 

@@ -164,7 +164,7 @@ def _print_draft(
 
 
 def _requests_differ(release: str, path: Path, rules: Path | None, samples: int, seed: int) -> bool:
-    """Whether the rules about requests differ from a release, whose code runs in a separate process.
+    """Whether the rules about requests differ from a release; its code runs in a separate process.
 
     That process prints the result.
     """

@@ -236,10 +236,10 @@ class RuleCombiner:
     def _that_follow(
         self, holding: Iterable[int], runner: Runner | None, deciders: int, names: int, left: int
     ) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Of the rules that do not decide: refusals, advice, the runner's known problems and those of the other one.
+        """The rules that do not decide: refusals, advice, the runner's known problems and those of the other runner.
 
         The problems are the worst first; an engine without a runner has none of them. One loop over the rules takes 2
-        of 6 µs of a ruling, of which every third decision needs a new one.
+        of 6 µs of a ruling, and every third decision needs a new ruling.
         """
         refusals: list[int] = []
         advice: list[int] = []

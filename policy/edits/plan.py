@@ -150,7 +150,7 @@ class Planner:
         self.limit = max(MIN_TRIES, min(MAX_TRIES, MAX_DECISIONS // max(len(self.before or ()), 1)))
 
     def write(self, wanted: Sequence[Wanted]) -> Plan:
-        """The texts with all changes that can be written: those of all engines at once, or else of fewer at a time."""
+        """Plan all changes that can be written: those of all engines at once, or else of fewer at a time."""
         pending = [[*wanted]] if wanted else []
         while pending:
             group = pending.pop()

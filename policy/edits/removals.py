@@ -35,7 +35,7 @@ def removal_edits(text: str, removal: Removal) -> list[TextEdit] | None:
 
 
 def _line_of(text: str, parent: Node, child: Child) -> TextEdit | None:
-    """The lines of a child of a block, with the comment at its end."""
+    """The edit that removes the lines of a child of a block, with the comment at its end; ``None`` if uncertain."""
     begin = begin_of(text, parent, child)
     if begin is None:
         return None
@@ -56,7 +56,7 @@ def _line_of(text: str, parent: Node, child: Child) -> TextEdit | None:
 
 
 def _flow_removal(text: str, parent: Node, children: Sequence[Child]) -> list[TextEdit] | None:
-    """The children of a list or map in brackets, each with a comma."""
+    """The edits that remove children of a list or map in brackets, each with a comma."""
     gone = {id(child) for child in children}
     left = [n for n, child in enumerate(parent.children) if id(child) not in gone]
     if not left:

@@ -80,7 +80,7 @@ class Impact:
         self._problem_of = problem_of or (lambda error: request_problem(error, remedies=remedies))
 
     def key(self, request: Request) -> bytes:
-        """A text that is equal only for equal deployments."""
+        """A key that is equal only for equal deployments."""
         own = (request.release, request.vllm_version) if self._from_own else None
         what = request.deployment or (request.facts.row, request.facts.stated)
         return key_of((own, request.upstream_only, request.manifest is not None, what))

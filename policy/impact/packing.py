@@ -23,7 +23,7 @@ class Packer:
         self._shapes: dict[tuple[str, ...], int] = {}
 
     def add(self, value: Any) -> int:
-        """The place of a JSON value."""
+        """Add a JSON value, unless it is there already, and return its place."""
         if isinstance(value, dict):
             return self.add_object({name: self.add(each) for name, each in value.items()})
         if isinstance(value, list | tuple):
@@ -31,11 +31,11 @@ class Packer:
         return self._scalar(value)
 
     def add_list(self, places: list[int]) -> int:
-        """The place of a list of values by their places."""
+        """Add a list of values, given by their places, and return its place."""
         return self._composite((0, *places))
 
     def add_object(self, places: dict[str, int]) -> int:
-        """The place of an object of values by their places."""
+        """Add an object of values, given by their places, and return its place."""
         names = tuple(places)
         shape = self._shapes.setdefault(names, len(self._shapes) + 1)
         return self._composite((shape, *places.values()))
@@ -45,7 +45,7 @@ class Packer:
         return (str, text) in self._places
 
     def document(self) -> list[bytes]:
-        """The packed form as parts of a JSON text, from which the value that was added last is read."""
+        """The packed form as parts of a JSON text; a reader begins with the value that was added last."""
         return [b'{"shapes":', encode([list(names) for names in self._shapes]), b',"values":[', *self._joined(), b"]}"]
 
     def _joined(self) -> list[bytes]:

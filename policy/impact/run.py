@@ -57,7 +57,7 @@ class AnyWorker(Protocol[Q_contra, R]):
     """Decides deployments in one process, each with a result."""
 
     def key(self, request: Q_contra) -> bytes:
-        """A text that is equal only for deployments with equal results."""
+        """A key that is equal only for deployments with equal results."""
 
     def decide_all(self, requests: Sequence[Q_contra]) -> tuple[list[R], list[str]]:
         """Decide deployments; return the results in their order, and the models that were looked up."""
@@ -149,7 +149,7 @@ class Worker:
         self.impact, self._finder, self._piece = impact, finder, piece
 
     def key(self, request: Request) -> bytes:
-        """A text that is equal only for equal deployments."""
+        """A key that is equal only for equal deployments."""
         return self.impact.key(request)
 
     def unreadable(self, error: RequestInvalid) -> Result:
@@ -197,7 +197,7 @@ class Chunk(Struct):
 
 
 class Run(Generic[Q, R]):
-    """Compares the deployments of a fleet."""
+    """Runs a job on many entries, in this process or in several."""
 
     def __init__(self, job: AnyJob[Q, R], policy: Policy, finder: ModelFinder, processes: int) -> None:
         self._job, self._processes = job, max(1, processes)

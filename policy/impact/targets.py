@@ -1,6 +1,6 @@
 """The releases that deployments are compared with.
 
-A target is a known release, or ``v1-removed``: the newest one without V1, whose end `releases.yaml` announces.
+A target is a known release, or ``v1-removed``: the newest one without V1, as `releases.yaml` announces the end of V1.
 """
 
 from __future__ import annotations

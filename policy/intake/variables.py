@@ -133,7 +133,7 @@ def _warnings(names: Iterable[str], release: str) -> Iterator[str]:
 
 
 def _instead(name: str) -> str:
-    """What vLLM names instead in the newest release that deprecates the variable."""
+    """The advice to use the replacement that the newest release names; empty if none names one."""
     rows = [row for row in variable_history()[name].values() if row and row.get("replaced_by")]
     return f"; use {listed(rows[-1]['replaced_by'])} instead" if rows else ""
 

@@ -72,8 +72,8 @@ def is_unrelated(causes: set[Cause], failure: Failure | None) -> bool:
     """Whether differences with these causes are only an exception that is not about the runner or the configuration.
 
     Memory, drivers, packages, files and networks have exceptions of their own. One with which the parser or the
-    configuration refuses values may be a refusal that the decision missed. A known problem explains another exception
-    than that of too little memory, of which it may only be one cause.
+    configuration refuses values may be a refusal that the decision missed. A known problem explains the exception,
+    unless that is about too little memory, which may have other causes.
     """
     if failure is None or failure.runner is not None or Cause.NOT_DECIDED not in causes:
         return False
@@ -153,7 +153,7 @@ def _of_member(
 
 
 def _of_assumptions(member: str, observed: ObservedEngine, decision: Decision) -> Iterator[Explanation]:
-    """The assumptions with another value of which the decision is what the log shows."""
+    """The assumptions for which another value gives the decision that the log shows."""
     for assumption in decision.assumptions or []:
         fact, assumed = assumption.fact, assumption.assumed
         state = "is" if assumed is None else f"was taken as {quoted(assumed)}, being"
@@ -166,8 +166,9 @@ def _of_assumptions(member: str, observed: ObservedEngine, decision: Decision) -
 def _may_explain(fact: str, value: str, member: str, observed: ObservedEngine, decision: Decision) -> bool:
     """Whether another value of an assumed fact may explain a difference, by what vLLM says.
 
-    A platform has its device. The variable precedes a fallback, of which vLLM warns. A release that logs why it falls
-    back to V1 would have named the fact, if its log is there from its first record.
+    A platform has its device. The variable takes precedence, so it does not explain a runner if the log has a
+    fallback. A release that logs why it falls back to V1 would have named the fact, if its log is there from its first
+    record.
     """
     if fact == PLATFORM and observed.device is not None and observed.device != DEVICES.get(value, value):
         return False

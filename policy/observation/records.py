@@ -64,7 +64,7 @@ def has_services(line: str) -> bool:
 
 
 def read_line(line: str, *, services: bool = False) -> Iterator[Record]:
-    """The record in a line, without what is around it; a line of JSON may have a text of several lines.
+    """The records in a line, without what is around them; only a line of JSON may have several.
 
     ``services``: whether a line may begin with the prefix of `docker compose logs`.
     """
@@ -83,7 +83,7 @@ def read_line(line: str, *, services: bool = False) -> Iterator[Record]:
 
 
 def _record(source: str, level: str | None, text: str) -> Record:
-    """The record in a line of text, whose ``level`` is known if the text was in JSON."""
+    """The record in a line of text; ``level`` is the level that the JSON around the text states, if any."""
     process = PROCESS.match(text)
     text = text if process is None else text[process.end() :]
     found_record = RECORD.search(text, 0, MAX_PREFIX)

@@ -107,7 +107,7 @@ class Worker:
         self._decider, self._finder = decider, finder
 
     def key(self, request: Request) -> bytes:
-        """A text that is equal only for deployments with equal pins."""
+        """A key that is equal only for deployments with equal pins."""
         return self._decider.impact.key(request)
 
     def decide_all(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:

@@ -132,7 +132,7 @@ def _verdict(
 
 
 def _of_choice(pinned: ReleaseAnswer, free: ReleaseAnswer) -> tuple[Verdict, list[str], str]:
-    """The verdict of a pin that chooses the other runner, of which no more problems are known."""
+    """The verdict of a pin that changes the runner, if neither runner has worse known problems."""
     if pinned.runner == Runner.V1 and pinned.v1_unsupported_features:
         rules = _decisive(free)
         return Verdict.HARMFUL, rules, f"V1 does not support {'; '.join(pinned.v1_unsupported_features)}"

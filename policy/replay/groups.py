@@ -20,7 +20,7 @@ MAX_GROUPS: Final = 1_000
 """The most differences that are kept apart."""
 MAX_EXAMPLES: Final = 3
 MAX_UNDECIDED: Final = 50
-"""The most records that cannot be decided of which each is listed."""
+"""The maximum number of undecidable records that are listed one by one."""
 
 
 class Example(Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """Records of the decision log, as far as a decision can be made again from them.
 
-Owns what a record has to have, and what is compared of its answer. The log keeps facts, not arguments or manifests, so
-that what follows from those alone (``launch_errors``) is not compared.
+Owns which fields a record must have, and which parts of its answer are compared. The log keeps facts, not
+arguments or manifests, so that what follows from those alone (``launch_errors``) is not compared.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _request(text: bytes | None, result: _Result, releases: Releases) -> Request
     """The request of a record, for the release that decided it.
 
     Raises:
-        RequestInvalid: there is none, or it is invalid by now.
+        RequestInvalid: there is none, or it is no longer valid.
     """
     if not text or text == b"null":
         raise RequestInvalid([RequestFault("", NO_REQUEST)])

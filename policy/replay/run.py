@@ -73,7 +73,7 @@ class Worker:
         self._impacts: dict[int, Impact] = {}
 
     def key(self, past: Past) -> bytes:
-        """A text that is equal only for requests that are decided alike."""
+        """A key that is equal only for requests that are decided alike."""
         number, impact = self._impact(past.day)
         return b"%d %b" % (number, impact.key(past.request))
 
@@ -87,7 +87,7 @@ class Worker:
         return Undecided(request_problem(error, remedies=self._job.remedies))
 
     def _impact(self, day: date) -> tuple[int, Impact]:
-        """The comparison on a day, which is the same between two ends of rules."""
+        """The ``Impact`` of the rules in force on a day, with its number. Days between two ends of rules share one."""
         day = self._job.day or day
         number = bisect_right(self._ends, day)
         if number not in self._impacts:

@@ -1,7 +1,7 @@
 """The files of ``images/`` → the table of the container images that contain vLLM.
 
-Owns the format of these files, and which row and which release an image's name, tag and digest have. Not here: how an
-image's name is split (``policy.intake.manifests.images``).
+Owns the format of these files, and the search for the row and the release of an image's name, tag and digest. Not
+here: how an image's name is split (``policy.intake.manifests.images``).
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class ImageTable:
         return next((row for pattern, row in pairs if pattern.matches(parts)), None)
 
     def _release_of(self, name: str, tag: str | None, digest: str | None) -> ImageRelease | None:
-        """What the table knows of an image: by its digest, else by its tag."""
+        """The release of an image according to the table: by its digest, else by its tag."""
         row = self.row_of(name)
         if row is None:
             return None

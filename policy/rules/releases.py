@@ -146,7 +146,7 @@ class Releases:
         return Releases(self.known, self.resolve(version).decided_as, self.images, self.published, self.removals)
 
     def removal_of(self, runner: Runner) -> Removal | None:
-        """What was said of the end of a runner."""
+        """What vLLM announced about the end of a runner."""
         return next((removal for removal in self.removals if removal.runner == runner), None)
 
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:

@@ -219,7 +219,7 @@ def _applies(item: ReleaseRequestRule, runner: Runner | None) -> bool:
 
 
 def runner_check(runner: Runner | None, fired: Iterable[ReleaseRequestRule], row: list[Any]) -> RunnerCheck:
-    """What a runner does with the request of a row, of which these rules fired, the worst first."""
+    """What a runner does with the request of a row; ``fired`` are the rules that fired for it, the worst first."""
     findings = [
         Finding(
             item.rule.id,

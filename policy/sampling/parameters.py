@@ -126,7 +126,7 @@ def _form_of(document: Mapping[str, Any]) -> str:
 
 
 def _body_facts(form: str, values: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """What vLLM's server checks of the body of a chat or a completion."""
+    """The facts about the body of a chat or a completion that vLLM's server checks."""
     logprobs = values.get("logprobs")
     found = {
         "top_logprobs": values.get("top_logprobs"),
@@ -144,7 +144,7 @@ def _body_facts(form: str, values: Mapping[str, Any], document: Mapping[str, Any
 
 
 def _from_openai(form: str, values: dict[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that vLLM's server makes of a body."""
+    """The parameters that vLLM's server derives from a body."""
     for name in FLOATS:
         if name in values:
             values[name] = float(values[name])

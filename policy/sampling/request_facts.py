@@ -94,7 +94,7 @@ def request_facts(parameters: Parameters, limits: EngineLimits) -> dict[str, Any
 
 
 def _resolved(number: int, limits: EngineLimits) -> int | None:
-    """A number of log probabilities, of which -1 means the vocabulary; ``None`` if that is not known."""
+    """A number of log probabilities, where -1 means the vocabulary; ``None`` if that is not known."""
     return limits.vocab_size if number == -1 else number
 
 

@@ -117,7 +117,7 @@ def engines_to_decide(
 
 
 def _hiding(engine: EngineUnderReview, gone: Iterable[str]) -> EngineUnderReview:
-    """The engine, whose answer will not show ``gone``, secrets that only the object before the update states."""
+    """The engine with an answer that hides ``gone``: the secrets that only the object before the update states."""
     request = engine.request
     if isinstance(request, RequestInvalid):
         request.hide(SecretValues(gone))

@@ -45,7 +45,7 @@ class RequestCheckBatchEndpoint(BatchEndpoint):
     def answer_small_lines(
         self, answers: Answers, lines: list[bytes | Refused], context: RequestContext, answered: list[bytes]
     ) -> bool:
-        """Answer lines that could not be read; any other needs a worker process."""
+        """Answer lines that could not be read; return whether the next one needs a worker process."""
         del answers, context
         for line in lines[len(answered) :]:
             if isinstance(line, bytes):

@@ -115,7 +115,7 @@ class Worker:
         await asyncio.shield(self._starting)
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-        """The result of a function called in the process.
+        """Call a function in the process, and return its result.
 
         Raises:
             BrokenProcessPool: the process has ended.
@@ -175,7 +175,7 @@ class Pool:
             idle[-1].begin(self.rules)
 
     def _take(self) -> Worker:
-        """A free worker, a started one if there is one."""
+        """Take a free worker, a started one if there is one."""
         worker = next((each for each in reversed(self._free) if each.is_begun), self._free[-1])
         self._free.remove(worker)
         self._busy.add(worker)

@@ -105,7 +105,7 @@ class FoundModels:
         self.needed, self.looked_for = {}, {}
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        """A model's ``config.json`` and files, if the job includes them."""
+        """A model's ``config.json`` and files, if the job includes them; a name that it lacks is noted."""
         if self.job is None or not self.job.fetches:
             return None
         found = self.job.found.get(name)
@@ -114,7 +114,7 @@ class FoundModels:
         return found
 
     def refusal(self, error: ModelConfigNeeded) -> RequestInvalid:
-        """The error for missing models: that they are needed, or why they could not be fetched."""
+        """The error for missing models: that they are needed, which is noted, or why they could not be fetched."""
         assert self.job is not None  # INVARIANT: a decision is made for a job
         if not self.job.fetches:
             return error

@@ -1,4 +1,4 @@
-"""A limited number of slots for long work, of which no caller gets all.
+"""A limited number of slots for long work; no caller gets all of them.
 
 Callers are distinguished by the name of their token or by their address; an IPv6 address counts as its /64 network.
 """

@@ -147,7 +147,7 @@ def _bound_id(text: str) -> str | None:
 
 
 def page(store: Store, log_filter: LogFilter) -> Page:
-    """The newest records of a filter: up to its limit and ``MAX_SIZE``, and at least one.
+    """The newest records that match a filter: up to its limit and ``MAX_SIZE``, and at least one.
 
     Raises:
         StoreFailed: the store cannot be queried.
@@ -203,7 +203,7 @@ def find_record(store: Store, decision_id: str) -> Record | None:
 
 
 def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
-    """Every record of a filter, the oldest first, in parts of up to ``MAX_SIZE``; its limit is ignored.
+    """Every record that matches a filter, oldest first, in parts of up to ``MAX_SIZE``, whatever the filter's limit.
 
     Raises:
         StoreFailed: the store cannot be queried.

@@ -119,7 +119,7 @@ class LogWorker:
         return sum(len(batch.rows) for batch in self._queue)
 
     def _batch(self) -> _RowBatch:
-        """The next rows to write together."""
+        """Take the next rows to write together from the queue."""
         batch = self._queue.popleft()
         while self._queue and len(batch.rows) < BATCH:
             more = self._queue.popleft()

@@ -83,7 +83,7 @@ class Remote:
         return f"{self._address.redacted()} {self._branch}:{self._path}{commit}"
 
     def read(self) -> Sources:
-        """The rules of the branch's newest commit.
+        """Fetch the branch, and return the rules of its newest commit.
 
         If the remote is unavailable at start, or was rolled back, they are the rules accepted last.
 

@@ -206,7 +206,7 @@ class Reload:
         """``broadcast`` reaches all processes of the service.
 
         Raises:
-            OSError: the rules of the start cannot be published.
+            OSError: the initial rules cannot be published.
         """
         self.published = published
         self._origin, self._broadcast, self._default_release = origin, broadcast, default_release

@@ -73,7 +73,7 @@ def _schema(name: str) -> bytes:
 
 
 def today() -> date:
-    """The date in UTC, by which house rules are overdue."""
+    """The date in UTC, which decides whether house rules have ended or are overdue."""
     return datetime.fromtimestamp(time(), UTC).date()
 
 

@@ -1,7 +1,7 @@
 """The state of a serving process: the answers of the loaded revision, and what its requests share.
 
-Owns the swap of one revision for the next. A request takes its answers once, so it is decided by one revision
-entirely.
+Owns the swap of one revision for the next. A request takes the answers once, so one revision decides all of
+it.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class Metrics:
         self._releases.clear()
 
     def snapshot(self) -> Snapshot:
-        """The current numbers, also written to the folder, if there is one."""
+        """Return the current numbers, and write them to the folder, if there is one."""
         self._fold()
         samples = [(name, labels, value) for (name, labels), value in self._counted.items()]
         samples += [

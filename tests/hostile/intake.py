@@ -677,7 +677,7 @@ def _selected(size: int) -> bytes:
 
 
 def _merged_variables(size: int) -> bytes:
-    """Variables of a runtime and of a service, of which each second has the name of one of the runtime."""
+    """Variables of a runtime and of a service; half of the service's have names of the runtime's."""
     runtime, predictor = (
         [{"name": f"a{step * n}", "value": "b"} for n in range(size // 60)] for step in (1, 2)
     )  # fmt: skip

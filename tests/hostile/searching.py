@@ -92,7 +92,7 @@ def _unique(texts: Iterable[str], most: int) -> list[str]:
 
 
 def hostile(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
-    """The parts of a hostile text for a pattern: a beginning, a repeated part, and an end that does not match."""
+    """The parts of hostile texts for a pattern: a beginning, a repeated part, and an empty or unmatched end."""
     tree = _parser.parse(pattern.pattern, pattern.flags)
     leaves = list(_leaves(tree))
     kinds = {tuple(_matches(leaf, each) for leaf in leaves): each for each in reversed(CHARACTERS)}

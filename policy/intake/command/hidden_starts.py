@@ -42,7 +42,7 @@ SOURCE_COMMANDS: Final = frozenset({".", "source"})
 PLACING_PROGRAMS: Final = (COPY_PROGRAMS - {"cat", "tee"}) | {"mount", "rename", "update-alternatives"}
 """Programs that may put one file in the place of another."""
 KNOWN_PROGRAMS: Final = TEXT_PROGRAMS | TOOLS
-"""Programs whose names say that they run nothing of what they get."""
+"""Programs whose names say that they do not run their input or arguments."""
 PRINTING_PROGRAMS: Final = (TEXT_PROGRAMS - {"test"}) | {
     "head",
     "sleep",
@@ -121,7 +121,7 @@ def _words_place(words: Sequence[str]) -> bool:
 
 
 def _only_reads(words: Sequence[str]) -> bool:
-    """Whether a program runs nothing of its input, or what it runs is read elsewhere."""
+    """Whether a program does not run its input, or what it runs is read elsewhere."""
     name = words[0].rpartition("/")[2]
     return name in READERS or name in AWK or name == "sed" or is_known_program(words, 0)
 

@@ -190,7 +190,10 @@ class InstallVariables(Struct):
 
 
 def _changes(variables: Mapping[str, str | None]) -> tuple[bool, bool]:
-    """Whether a variable may change where or whether pip installs, and uv. Those of pip are named after its options."""
+    """Whether a variable may change where or whether pip installs, and whether one may change that for uv.
+
+    The variables of pip are named after its options.
+    """
     changes_pip = changes_uv = False
     for name, value in variables.items():
         if value == "":

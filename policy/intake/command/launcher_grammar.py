@@ -191,7 +191,7 @@ def launcher_words(launcher: Launcher, words: Sequence[str], at: int) -> Launche
 
 
 def _read_to_separator(launcher: Launcher, words: Sequence[str], found: LauncherWords) -> None:
-    """Read up to `--`; without it, or with a word before it that may have one, nothing is known."""
+    """Read up to `--`; the words are unexpected if there is none, or if an earlier word may contain one."""
     for index in range(found.end, len(words)):
         word = words[index]
         if word == "--":

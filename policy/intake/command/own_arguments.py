@@ -1,6 +1,6 @@
 """Commands that are vLLM's own arguments, without a program that has to be found first.
 
-Most deployments have such a command, for which the modules that `launcher` needs for any other are not imported.
+Most deployments have such a command. The modules that `launcher` needs for other commands are not imported for it.
 """
 
 from __future__ import annotations

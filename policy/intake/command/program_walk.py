@@ -213,7 +213,7 @@ class _ProgramWalk(Struct):
         return is_unknown(word) or (type(word) is Pattern and not (at and PACKAGE.fullmatch(word)))
 
     def _python(self) -> ServerCommand | UnreadableCommand | None:
-        """The server that Python starts, whose options and file count as programs."""
+        """The server that Python starts; the options and the file of Python count as programs."""
         found = python_command(self.words, self.places, self.own, self.at, self.context.depth)
         if isinstance(found, ServerCommand):
             self.loaded += self.words[self.at + 1 : len(self.words) - len(found.words)]

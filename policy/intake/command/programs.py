@@ -256,7 +256,7 @@ def states_server(texts: Iterable[str], others: Iterable[str] = ()) -> bool:
 
 
 def server_names(texts: Iterable[str]) -> tuple[bool, bool]:
-    """Whether texts have vLLM's name, and what follows it in a command of its server, as for ``states_server``."""
+    """Whether texts have vLLM's name, and whether they have what follows it in a command of its server."""
     plain = QUOTES.sub("", "\n".join(texts))
     return "vllm" in plain.lower(), SERVER_SUFFIX.search(plain) is not None
 

@@ -117,7 +117,7 @@ class _CommandsBefore(Struct):
         self.unread.clear()
 
     def _read_within(self, expansion: ShellExpansion, depth: int) -> None:
-        """Read the commands of an expansion: what they do counts, but the working folder is that of a subshell."""
+        """Read the commands of an expansion; as in a subshell, they do not change the working folder of the script."""
         files = self.files
         try:
             for commands in commands_within(expansion, self.env, self.budget, depth):
@@ -310,7 +310,7 @@ def _forks(words: Sequence[str]) -> bool:
 
 
 def _counted(runs: list[_Run], job: RayJob | None) -> list[_Run]:
-    """The servers of a script that count: Ray's if it starts a ``job``, and no help if there are others."""
+    """The servers to consider: those of the ``job``, if any, and only ones that do more than show help, if any."""
     if job is not None:
         runs = [run for run in runs if run.found.words is job.words] or runs
     return [run for run in runs if not only_shows_help(run.found)] or runs[:1]

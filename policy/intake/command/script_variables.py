@@ -255,7 +255,7 @@ class ScriptVariables(Struct):
             self.assign(value, None)
 
     def note_sources(self, name: str, written: str) -> None:
-        """Record the values that a word, whose own value is not known, gives to a variable named like a secret."""
+        """Record the values of the variables in an unknown word, if it is assigned to a name like that of a secret."""
         if is_secret(name):
             for found in REFERENCE.finditer(written):
                 self.budget.note_value(name, self.value(found[1]))

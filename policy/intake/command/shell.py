@@ -131,7 +131,7 @@ class _ShellReader:
         """Whether a backslash before a carriage return quotes it, also before a line break."""
 
     def commands(self) -> list[Command]:
-        """The commands of the whole script."""
+        """Read the whole script, and return its commands."""
         end = len(self.text)
         while self.at < end:
             self.read_piece()

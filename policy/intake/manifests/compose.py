@@ -263,7 +263,7 @@ def _mount_paths(service: ManifestNode, draft: EngineDraft, fields: tuple[str, .
 
 
 def _is_unknown(path: str) -> bool:
-    """Whether nothing is known of a path, which may be absolute."""
+    """Whether the beginning of a path is not known, so that it may be absolute."""
     return type(path) is Unknown and path.startswith("$")
 
 

@@ -114,7 +114,7 @@ def is_unknown(image: str | None) -> bool:
 
 
 def is_placeholder(image: str) -> bool:
-    """Whether nothing of the image's name is known."""
+    """Whether no part of the image's name is known."""
     return PLACEHOLDER.fullmatch(image) is not None
 
 

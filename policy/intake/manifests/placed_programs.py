@@ -90,9 +90,9 @@ class ProgramsBeside:
     ) -> bool:
         """Whether a command that by itself starts no server may start one.
 
-        ``own`` is what the command names of a server (`server_names`). ``hooks`` are those before it, to which later
-        calls may add, and ``first`` is the container's command if that runs before it. ``is_read``: whether the command
-        was read.
+        ``own`` says which parts of a server's command its words name (`server_names`). ``hooks`` are those that run
+        before it; the list may have grown since the last call. ``first`` is the container's command if that runs before
+        it. ``is_read``: whether the command was read.
         """
         if all(own) and self._are_mounted(mounts):
             return True

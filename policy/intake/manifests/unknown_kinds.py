@@ -1,7 +1,7 @@
 """Containers in objects of kinds that have no adapter: any map with an image, wherever it stands in the object.
 
-They are read as a pod's containers are. Each engine has a note that what the kind's controller adds is not known. A
-container that cannot be read and names vLLM is an engine with a problem.
+They are read as a pod's containers are. Each engine has a note that what the kind's controller adds is not known. If
+none starts vLLM, the first one that names vLLM is an engine with a problem.
 """
 
 from __future__ import annotations

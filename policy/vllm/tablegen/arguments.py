@@ -293,6 +293,6 @@ def dict_or_empty(local: object) -> Kwargs:
 
 
 def _sorted_choices(words: Sequence[object]) -> list[object]:
-    """The choices of one flag, of which null is the last."""
+    """The choices of one flag, sorted, with null at the end."""
     stated = [word if isinstance(word, int) else str(word) for word in words if word is not None]
     return [*sorted(stated, key=choice_order), *([None] if None in words else [])]

@@ -1,8 +1,8 @@
 """Convert a method's branches to formulas: the value of each path that it assigns, with the tests for it.
 
 Runs statements symbolically over dotted paths (`cache_config.mamba_cache_mode`). A path that is never assigned is a key
-of the formula, whose value is provided by the code that computes it. `configs` reads constructors with `formulas`; this
-module is for all other methods.
+of the formula; the code that computes the formula provides its value. `configs` reads constructors with `formulas`;
+this module is for all other methods.
 """
 
 from __future__ import annotations

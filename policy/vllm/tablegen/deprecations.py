@@ -104,7 +104,7 @@ def row_flag(row: FlagTexts) -> str:
 def deprecation(
     text: str, names: Collection[str], siblings: Mapping[str, str], known: Mapping[str, str], *, is_own: bool = False
 ) -> dict[str, object] | None:
-    """What a text says of the flag or field with one of these names; None if it does not call it deprecated.
+    """What a text says about the flag or field with one of these names; None if it does not call it deprecated.
 
     ``siblings`` and ``known`` map the names that can be meant as a replacement to the words that set it. ``is_own``:
     the text is the flag's help, which need not name it.

@@ -69,7 +69,7 @@ def _type(annotation: ast.expr) -> str:
 
 
 def _deprecated(tree: ast.Module) -> dict[str, dict[str, object]]:
-    """The variables of which the file itself warns, with what it names instead."""
+    """The variables that the file itself marks as deprecated, with the replacements that it names."""
     found: dict[str, dict[str, object]] = {}
     for node in ast.walk(tree):
         match node:

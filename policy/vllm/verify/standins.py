@@ -67,7 +67,7 @@ class _PlatformStandIn:
 
 
 class _TritonFlag:
-    """``HAS_TRITON``: a fact."""
+    """``HAS_TRITON``: whether the machine of the case has Triton."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

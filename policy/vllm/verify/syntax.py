@@ -52,7 +52,7 @@ def is_bound(name: str, node: ast.AST) -> bool:
 
 
 class _ImportRemover(ast.NodeTransformer):
-    """Removes imports inside functions, whose names the caller provides."""
+    """Removes imports inside functions; the caller provides the imported names."""
 
     def visit_Import(self, node: ast.Import) -> ast.Pass:
         return ast.copy_location(ast.Pass(), node)
@@ -62,7 +62,7 @@ class _ImportRemover(ast.NodeTransformer):
 
 
 def without_imports(node: Any) -> Any:
-    """The definition without its imports, whose names the caller provides."""
+    """The definition without its imports; the caller provides the imported names."""
     return _ImportRemover().visit(ast.parse(ast.unparse(node)).body[0])
 
 

@@ -91,12 +91,12 @@ class WorkerChoice(Extraction):
 
     @property
     def reasons(self) -> list[str]:
-        """There are no lists."""
+        """Empty: such a release has no lists of reasons."""
         return []
 
     @property
     def has_v1_list(self) -> bool:
-        """Such a release has no list of features that V1 lacks."""
+        """False: such a release has no list of features that V1 lacks."""
         return False
 
     def enumeration(self, name: str) -> Any:  # noqa: ARG002  # the interface of ``Extraction``
