@@ -116,7 +116,7 @@ class ClusterApi:
             data = answer.read(MAX_BODY + 1)
             answer.release_conn()
         except (HTTPError, OSError) as error:
-            raise ClusterFailed(f"{self.address} cannot be asked: {error}") from error
+            raise ClusterFailed(f"{self.address} cannot be reached: {error}") from error
         if len(data) > MAX_BODY:
             raise ClusterFailed(f"{path}: an answer of more than {MAX_BODY:,} bytes")
         try:

@@ -213,7 +213,7 @@ class Settings(BaseSettings):
     def _root_path(cls, value: str) -> str:
         """Check that no path of the service begins with it."""
         if value.split("/")[1:2] and value.split("/")[1] in OWN_PATHS:
-            raise ValueError(f"expected a path that begins like none of the service, got `{value}`")
+            raise ValueError(f"expected a path with which no path of the service begins, got `{value}`")
         return value
 
     @field_validator("log_labels", mode="before")

@@ -82,7 +82,7 @@ def impact(
     to: Annotated[str | None, typer.Option("--to", metavar="VERSION", help="The release to go to.")] = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="VERSION", help="The release to come from.  [default: what each image says]"),
+        typer.Option("--from", metavar="VERSION", help="The current release.  [default: what each image says]"),
     ] = None,
     releases: Annotated[
         str | None,

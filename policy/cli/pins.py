@@ -75,7 +75,7 @@ def pins(
     ] = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="VERSION", help="The release of now.  [default: what each image says]"),
+        typer.Option("--from", metavar="VERSION", help="The current release.  [default: what each image says]"),
     ] = None,
     form: Annotated[str | None, format_option(FORMATS)] = None,
     output: OutputOption = None,

@@ -58,10 +58,10 @@ def openreports(
         typer.Option("--api", metavar="URL", help="The API server.  [default: that of the cluster this runs in]"),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="The token.  [default: the pod's]")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="The file with the token.  [default: the pod's]")
     ] = None,
     ca_file: Annotated[
-        Path | None, typer.Option("--ca-file", metavar="FILE", help="The server's authority.  [default: the pod's]")
+        Path | None, typer.Option("--ca-file", metavar="FILE", help="The CA of the API server.  [default: the pod's]")
     ] = None,
     rules: RulesOption = None,
     default_release: DefaultOption = None,

@@ -244,7 +244,7 @@ def read_row(values: Iterable[Any]) -> Row:
         try:
             _check_json(getattr(found, name))
         except (msgspec.DecodeError, ValueError) as error:
-            raise InvalidRow(f"`{name}` is not an object of JSON") from error
+            raise InvalidRow(f"`{name}` is not a JSON object") from error
     time_of(found.decision_id)
     return found
 
@@ -258,7 +258,7 @@ def time_of(decision_id: str) -> datetime:
     try:
         return made_at(decision_id)
     except OverflowError as error:
-        raise InvalidRow(f"`decision_id` is of no time: {error}") from error
+        raise InvalidRow(f"`decision_id` has no valid time: {error}") from error
 
 
 def row_size(stored: Row) -> int:

@@ -113,7 +113,7 @@ def impact_request() -> dict[str, Schema]:
             "properties": {
                 "deployments": list_of(ref("DecisionRequest"), "the deployments; the items have the same order"),
                 "releases": nullable(releases, f"each is compared with the one before; default: all known; {release}"),
-                "from": nullable(TEXT, f"the release to come from; default: what each image says; {release}"),
+                "from": nullable(TEXT, f"the current release; default: what each image says; {release}"),
                 "to": nullable(TEXT, f"the release to go to; {release}"),
                 "explain": nullable(
                     {"type": "boolean"}, "whether each item has `remedies`, what helps in `to` or in each of `releases`"

@@ -387,7 +387,7 @@ class Connection(HttpToolsProtocol):
         """
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or (not hosts and self.parser.get_http_version() != "1.0"):
-            raise httptools.HttpParserError(f"{len(hosts)} hosts")
+            raise httptools.HttpParserError(f"expected one `Host`, got {len(hosts)}")
 
     def _check_target(self, host: bytes) -> None:
         """Check that the host of an absolute request target is the one in `Host`.
@@ -410,7 +410,7 @@ class Connection(HttpToolsProtocol):
         """
         encodings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         if encodings != [b"chunked"]:
-            raise httptools.HttpParserError(f"the transfer encodings {encodings}")
+            raise httptools.HttpParserError(f"unsupported transfer encodings {encodings}")
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body if an endpoint may read it."""

@@ -230,7 +230,7 @@ def test_what_ends_the_run(
     [
         ("http://example.com", "expected `https://HOST:PORT`, or http on this machine"),
         ("ftp://127.0.0.1", "expected `https://HOST:PORT`"),
-        ("http://127.0.0.1:1", "cannot be asked"),
+        ("http://127.0.0.1:1", "cannot be reached"),
     ],
 )
 def test_addresses(report: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, address: str, message: str) -> None:

@@ -13,7 +13,7 @@ from tables import table
 
 from policy.errors import MAX_FAULTS
 from policy.intake.command.arguments import read_options
-from policy.intake.command.expansion import MAX_WORDS
+from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags, in_other_release
 from policy.intake.command.parse_result import MAX_WARNINGS
@@ -916,8 +916,10 @@ def test_a_position_has_a_pointer(pointer: str, place: str, found: str) -> None:
 
 
 def test_too_many_or_too_long_words_are_a_fault() -> None:
-    assert read(["a"] * (MAX_WORDS + 1))[1][0].pointer == "/deployment/args"
-    assert read(["a" * 1_000_001])[1][0].pointer == "/deployment/args"
+    limits = f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters"
+    words = MAX_WORDS + 1
+    assert fault(["a"] * words) == ("args", f"{limits}, got {words} words and {words} characters")
+    assert fault(["a" * (MAX_TEXT + 1)]) == ("args", f"{limits}, got 1 words and {MAX_TEXT + 1} characters")
 
 
 def test_hostile_words_are_read_quickly_and_their_faults_are_limited() -> None:

@@ -440,7 +440,7 @@ CHANGED: list[tuple[str, str]] = [
     (
         "UPDATE decisions SET decision_id = '{}'".format("f" * 32),
         RECORD_CHANGED.format(", ffffffff-ffff-ffff-ffff-ffffffffffff")
-        + "`decision_id` is of no time: date value out of range",
+        + "`decision_id` has no valid time: date value out of range",
     ),
     *(
         (f"UPDATE decisions SET {name} = {value}", RECORD_CHANGED.format(f", {ROWS[0].decision_id}") + problem)
@@ -449,9 +449,9 @@ CHANGED: list[tuple[str, str]] = [
             ("path", "x'ff'", "Expected `str`, got `bytes` - at `path`"),
             ("starts", "NULL", "Expected `bool`, got `null` - at `starts`"),
             ("nanoseconds", "'soon'", "Expected `int`, got `str` - at `nanoseconds`"),
-            ("labels", "'{'", "`labels` is not an object of JSON"),
-            ("input", "'[]'", "`input` is not an object of JSON"),
-            ("result", "''", "`result` is not an object of JSON"),
+            ("labels", "'{'", "`labels` is not a JSON object"),
+            ("input", "'[]'", "`input` is not a JSON object"),
+            ("result", "''", "`result` is not a JSON object"),
             ("result", "NULL", "Expected `str`, got `null` - at `result`"),
         )
     ),

@@ -69,10 +69,10 @@ def read_options(
     """
     words, places = command.words, command.places
     if len(words) > MAX_WORDS or len("".join(words)) > MAX_TEXT:
+        size = f"{len(words)} words and {len(''.join(words))} characters"
         faults.append(
             RequestFault(
-                pointer,
-                f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters, got {len(words)} words",
+                pointer, f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters, got {size}"
             )
         )
         return ParsedOptions()

@@ -193,7 +193,7 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     if found.end is not None:
         ending = quoted(text.text[found.end])
         draft.note(
-            f"Compose ends `{name}` at the character {found.end + 1}, {ending}, and drops the rest; "
+            f"Compose ends `{name}` at character {found.end + 1}, {ending}, and drops the rest; "
             "put quotes around it if it belongs to a word"
         )
 

@@ -143,7 +143,7 @@ def test_a_warning_shows_where_compose_ends_the_command() -> None:
     ):
         words, (note,), faults = read(**service)
         assert (words, faults) == (["vllm", "serve", "m", "-tp", "2"], [])
-        assert note.startswith(f"Compose ends `{name}` at the character ")
+        assert note.startswith(f"Compose ends `{name}` at character ")
         assert "`>`, and drops the rest" in note
 
 
