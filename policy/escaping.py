@@ -1,9 +1,9 @@
 r"""Escape control and invisible characters, so that user input cannot control a terminal, forge a line or hide in it.
 
 Every character that is not ``str.isprintable`` is escaped: C0 and C1 control characters, bidirectional and zero-width
-ones, line and paragraph separators, lone surrogates. So are the invisible ones of ``IGNORABLE``. Characters below the
-space become ``\x1b`` (or ``\n``, ``\r``, ``\t``), all others ``\u009b``. JSON strings contain no raw character of the
-first kind, and ``\u009b`` is an escape of JSON itself, so escaped JSON is the same document.
+ones, line and paragraph separators, lone surrogates. So are the invisible ``IGNORABLE_CHARACTERS``. Characters below
+the space become ``\x1b`` (or ``\n``, ``\r``, ``\t``), all others ``\u009b``. JSON strings contain no raw character of
+the first kind, and ``\u009b`` is an escape of JSON itself, so escaped JSON is the same document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RANGES: Final = (
     (0xFFA0, 0xFFA0),  # a filler of Hangul
     (0xE0100, 0xE01EF),  # variation selectors
 )
-IGNORABLE: Final = frozenset(chr(code) for first, last in RANGES for code in range(first, last + 1))
+IGNORABLE_CHARACTERS: Final = frozenset(chr(code) for first, last in RANGES for code in range(first, last + 1))
 """The invisible characters of Unicode's ``Default_Ignorable_Code_Point`` that Python treats as printable."""
 
 
@@ -39,11 +39,11 @@ def escape_lines(text: str) -> str:
 
 def is_visible(text: str) -> bool:
     """Whether a text has no character that is escaped."""
-    return text.isprintable() and (text.isascii() or IGNORABLE.isdisjoint(text))
+    return text.isprintable() and (text.isascii() or IGNORABLE_CHARACTERS.isdisjoint(text))
 
 
 def _escape(character: str) -> str:
-    if character.isprintable() and character not in IGNORABLE:
+    if character.isprintable() and character not in IGNORABLE_CHARACTERS:
         return character
     if character < " ":
         return repr(character)[1:-1]

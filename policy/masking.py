@@ -107,7 +107,7 @@ PLAIN_COMMAND: Final = re.compile(r"""[^()'"`\\#]*+(?=\))""")
 """Matches a command in brackets whose end is certain: it has no quotes or other brackets."""
 COMMAND_IN_BACKTICKS: Final = re.compile(r"(?:[^`\\]|\\.)*+(?=`)", re.DOTALL)
 SCRIPT_FILE: Final = re.compile(r"[\w./-]++(?<=\.py|\.sh)")
-UNBROKEN: Final = re.compile(r"""[^\s"'`]++""")
+UNBROKEN_TEXT: Final = re.compile(r"""[^\s"'`]++""")
 """Matches what may be a URL with a user and a password."""
 ADDRESS: Final = re.compile(r"""[^\s"'`,;=()\[\]{}<>|&]++""")
 """Matches what may be `user:password@host`."""
@@ -439,7 +439,7 @@ def user_places(plain: str) -> Iterator[tuple[int, int]]:
 
 def _unbroken_users(plain: str) -> Iterator[tuple[int, int]]:
     """The same in a text whose addresses have no blanks or quotes, such as a message."""
-    for found in UNBROKEN.finditer(plain):
+    for found in UNBROKEN_TEXT.finditer(plain):
         yield from ((found.start() + start, found.start() + end) for start, end in _users_within(found.group()))
 
 

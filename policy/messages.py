@@ -11,11 +11,11 @@ from policy.masking import MAX_MASKED, HiddenName, masked
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-QUOTED = 80
+MAX_QUOTED = 80
 MAX_SHOWN_DEPTH = 3
 
 
-def quoted(value: object, limit: int = QUOTED) -> str:
+def quoted(value: object, limit: int = MAX_QUOTED) -> str:
     """A user's value in backticks: as JSON, with secrets masked, cut after ``limit`` characters."""
     if type(value) is HiddenName:
         value = value.shown
@@ -29,7 +29,7 @@ def as_written(value: object) -> str:
     return f"the text {quoted(_as_json(value))}" if isinstance(value, str) else quoted(value)
 
 
-def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
+def _as_json(value: object, depth: int = 0, room: int = MAX_QUOTED + 1) -> str:
     """A value as JSON, or at least its first ``room`` characters; the rest, which would be cut off, is not encoded."""
     match value:
         case dict():
@@ -47,7 +47,7 @@ def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
         case bool() | None:
             return {True: "true", False: "false", None: "null"}[value]
         case str():
-            return json.dumps(value[: QUOTED + 1], ensure_ascii=False)
+            return json.dumps(value[: MAX_QUOTED + 1], ensure_ascii=False)
         case _:
             return repr(value)
 
@@ -57,7 +57,7 @@ def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     from rapidfuzz import fuzz, process  # noqa: PLC0415  # most requests need no suggestion
 
     newest_first = sorted(known, reverse=True)  # of equally close words the first wins: for releases, the newest
-    close = process.extractOne(word[:QUOTED], newest_first, scorer=fuzz.ratio, score_cutoff=100 * cutoff)
+    close = process.extractOne(word[:MAX_QUOTED], newest_first, scorer=fuzz.ratio, score_cutoff=100 * cutoff)
     return close[0] if close else None
 
 

@@ -35,7 +35,7 @@ SEVERITIES: Final = {
     Symptom.SLOW: "low",
 }
 STOPS: Final = frozenset({ChangeKind.NO_START, ChangeKind.LAUNCH_ERROR})
-HARMLESS: Final = frozenset({ChangeKind.START, ChangeKind.REASONS})
+HARMLESS_CHANGES: Final = frozenset({ChangeKind.START, ChangeKind.REASONS})
 
 
 def report_of(pod: dict[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _changes(found: Comparison) -> Iterable[dict[str, Any]]:
     for release in [*found.releases][1:]:
         change = steps.get(release)
         rule = f"upgrade-{release}"
-        if change is None or change.kind in HARMLESS:
+        if change is None or change.kind in HARMLESS_CHANGES:
             yield _result(rule, PASS, "info", f"{release} changes neither the runner nor the start")
         elif change.kind is ChangeKind.UNDECIDED:
             yield _result(rule, ERROR, "medium", MEANINGS[change.kind])

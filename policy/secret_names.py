@@ -21,7 +21,7 @@ SECRET_WORDS: Final = frozenset(
 """The words that show a secret."""
 SECRET_ENDINGS: Final = ("auth", "key", "pass", "psk", "pw", "pwd", "token")
 """How other such words end: ``dbpass``, ``sshkey``."""
-CONTAINED: Final = (
+SECRET_PARTS: Final = (
     "accesskey",
     "apikey",
     "credential",
@@ -131,7 +131,7 @@ def _names_secret(name: str) -> bool:
         return False
     words = [word.lower() for word in WORDS.findall(name)]
     letters = "".join(words)
-    if any(part in letters for part in CONTAINED):
+    if any(part in letters for part in SECRET_PARTS):
         return True
     has_classes_only = not name.startswith(VLLM_PREFIX) and not name.islower()
     return any(

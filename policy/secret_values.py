@@ -36,13 +36,13 @@ BETWEEN_WORDS: Final = frozenset(" ,;()=`\n")
 """Separators that messages have between words of their own."""
 SEPARATORS: Final = frozenset(" '\"\\`&;|<>(){}[]*?$,=%")
 """What a shell, systemd or an escape removes or adds, or what ends a word; so do all that are not printable."""
-REMOVED: Final = {**dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
+SEPARATOR_TABLE: Final = {**dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
 """Removes the separators, and makes words of a flag's spellings the same."""
 PATH: Final = frozenset("/.~$")
 """How a path begins."""
 ESCAPE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{1,2}|[uU][0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
 """Matches an escape of `$'…'`, `echo -e` or JSON."""
-EXPANDED: Final = re.compile(r"(?:\$(?:\w++|[$?!#@*-]|\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`)")
+EXPANSION: Final = re.compile(r"(?:\$(?:\w++|[$?!#@*-]|\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`)")
 """Matches what a shell or Kubernetes replaces in a text: `$A`, `${A}`, `$(a)`."""
 
 
@@ -65,7 +65,7 @@ def _numbers_in(text: str) -> Iterator[float]:
 
 def _reduced(text: str) -> str:
     """A text without the characters that a shell or an escape may remove or add, or that separate words."""
-    plain = text.translate(REMOVED)
+    plain = text.translate(SEPARATOR_TABLE)
     return plain if plain.isprintable() else "".join(filter(str.isprintable, plain))
 
 
@@ -94,7 +94,7 @@ def _readings(value: str) -> Iterator[str]:
     if "\\" in value:
         yield ESCAPE.sub(" ", value)
     if "$" in value or "`" in value:
-        yield EXPANDED.sub("}", value)
+        yield EXPANSION.sub("}", value)
 
 
 def _parts(value: str) -> Iterator[tuple[str, bool]]:
@@ -112,7 +112,7 @@ def _parts(value: str) -> Iterator[tuple[str, bool]]:
             kept.append(each)
         elif starts[-1] < len(kept):
             starts.append(len(kept))
-    text = "".join(kept).translate(REMOVED)
+    text = "".join(kept).translate(SEPARATOR_TABLE)
     for index, start in enumerate(starts, 1):
         ends = starts[index : index + MAX_BEGINNING]
         end = min(next((end for end in ends if end >= start + MIN_VALUE), len(text)), start + MAX_BEGINNING)

@@ -58,7 +58,7 @@ OPERAND: Final = re.compile(r"\$\{\w{1,256}:?[-=+]")
 """Matches what precedes a value of a variable in its reference, and no message."""
 REFERENCE: Final = re.compile(r"""["']?\$[A-Z_][A-Z0-9_]*+["']?""")
 """Matches a reference to a variable without braces; a password may begin with `$`, or have it within."""
-CERTAIN: Final = re.compile(r"\$(?:\{[^{}]*+\}|\([^()]*+\))")
+CERTAIN_EXPANSION: Final = re.compile(r"\$(?:\{[^{}]*+\}|\([^()]*+\))")
 """Matches what is replaced in a text for certain: `${A}`, `$(a)`."""
 TEXT: Final = frozenset({str})
 NUMBERS: Final = frozenset({int, float})
@@ -68,7 +68,7 @@ MAX_PAIR: Final = 6
 """How many fields an object has at most that names a variable in any other one."""
 MAX_NAME: Final = 64
 """The length of the longest name in another field than ``NAME_FIELDS``: a longer text is rather a sentence."""
-HARMLESS: Final[set[str]] = set()
+HARMLESS_WORDS: Final[set[str]] = set()
 """Words in which no secret was found."""
 MAX_HARMLESS: Final = 2048
 MAX_HARMLESS_WORD: Final = 2048
@@ -103,7 +103,7 @@ def are_harmless(words: Sequence[str]) -> bool:
     Most words of commands repeat. To look each up in a cache of `functools` takes 3 % more of the instructions to
     derive facts.
     """
-    for word in filterfalse(HARMLESS.__contains__, words):  # noqa: SIM110  # a generator takes more
+    for word in filterfalse(HARMLESS_WORDS.__contains__, words):  # a generator takes more
         if not word.isdigit() and not is_harmless(word):
             return False
     return True
@@ -116,16 +116,16 @@ def is_harmless(word: str) -> bool:
         if is_flag or next(iter(secrets_of_text(word)), None) is not None:
             return False
     if len(word) <= MAX_HARMLESS_WORD:
-        if len(HARMLESS) == MAX_HARMLESS:
-            HARMLESS.clear()
-        HARMLESS.add(str(word))
+        if len(HARMLESS_WORDS) == MAX_HARMLESS:
+            HARMLESS_WORDS.clear()
+        HARMLESS_WORDS.add(str(word))
     return True
 
 
 def secrets_of_words(words: Sequence[str]) -> Iterator[str]:
     """The values in a command: in a word, or the word after the flag of a secret."""
     for at, word in enumerate(words):
-        if word in HARMLESS:
+        if word in HARMLESS_WORDS:
             continue
         yield from secrets_of_text(word)
         if word.startswith("-") and at + 1 < len(words) and not words[at + 1].startswith("--") and is_secret(word):
@@ -190,7 +190,10 @@ def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> boo
 def _stated(value: str) -> Iterator[str]:
     """The beginning of a value that is no variable's."""
     is_reference = "$" in value and REFERENCE.fullmatch(value) is not None
-    if not is_reference and len(CERTAIN.sub("", OPERAND.sub("", value)) if "$" in value else value) >= MIN_VALUE:
+    if (
+        not is_reference
+        and len(CERTAIN_EXPANSION.sub("", OPERAND.sub("", value)) if "$" in value else value) >= MIN_VALUE
+    ):
         yield value[:MAX_TEXT]
 
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from service.state.answers import Answers
 
 log = logging.getLogger("runner_policy")
-FAILED: Final = 1
+EXIT_FAILED: Final = 1
 """The exit code of a worker process that cannot start; with uvicorn's own code, the whole service would end."""
 MIN_STOP_TIME: Final = 0.1
 """The minimum time for the log and the traces to end, in seconds."""
@@ -254,12 +254,12 @@ def create_server_app(shared: Shared) -> ASGIApp:
             break
         sleep(RETRY)  # they are being replaced, which takes less than a millisecond
     else:
-        raise SystemExit(FAILED)
+        raise SystemExit(EXIT_FAILED)
     try:
         return served_app(settings, create_app(settings, published, shared))
     except PolicyError as error:
         log.error("this worker cannot start; another one is started", extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
-        raise SystemExit(FAILED) from error
+        raise SystemExit(EXIT_FAILED) from error
 
 
 def served_app(settings: Settings, app: Application) -> ASGIApp:

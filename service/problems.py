@@ -50,7 +50,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
 
 UNAUTHORIZED: Final = 401
 REQUEST_TIMEOUT: Final = 408
-RETRYABLE: Final = frozenset({429, 503})
+RETRYABLE_STATUSES: Final = frozenset({429, 503})
 """The status codes after which the same request may be sent again."""
 
 
@@ -115,6 +115,6 @@ def _headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
         headers.append((b"www-authenticate", b"Bearer"))
     elif status == REQUEST_TIMEOUT:
         headers.append((b"connection", b"close"))
-    elif status in RETRYABLE:
+    elif status in RETRYABLE_STATUSES:
         headers.append((b"retry-after", b"%d" % (error.wait if isinstance(error, Refused) else 1)))
     return headers

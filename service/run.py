@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from service.reload.reload import Published, RulesSource
 
 log = logging.getLogger("runner_policy")
-FAILED: Final = 1
+EXIT_FAILED: Final = 1
 """The exit code if it could not listen, or a certificate became invalid, after the checks."""
 KEEP_ALIVE: Final = 75
 """Seconds an idle connection is kept: longer than clients and proxies usually keep it, so that they close it first.
@@ -194,7 +194,7 @@ def _serve(settings: Settings, target: Any) -> None:
         pass  # uvicorn has stopped as after SIGTERM
     except SystemExit as error:
         if error.code == STARTUP_FAILURE:  # uvicorn has logged why; its exit code 3 means invalid rules here
-            raise typer.Exit(FAILED) from error
+            raise typer.Exit(EXIT_FAILED) from error
         raise
 
 

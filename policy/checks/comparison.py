@@ -12,7 +12,7 @@ from policy.decision.decision import Decision, Reason  # noqa: TC001  # msgspec 
 from policy.decision.known_problems import KnownProblem  # noqa: TC001  # as above
 from policy.errors import INVALID_REQUEST, Fault, RequestFault, RequestInvalid, RulesInvalid
 
-COMPARED: Final = (
+COMPARED_FIELDS: Final = (
     "runner",
     "outcome",
     "starts",
@@ -185,7 +185,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing
     changes = [
         MemberChange(member, getattr(current, member), getattr(candidate, member), rules)
-        for member in COMPARED
+        for member in COMPARED_FIELDS
         if getattr(current, member) != getattr(candidate, member)
     ] + [
         MemberChange(MESSAGE, before[name].message, reason.message, [name])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policy.rules.request_rule import RequestRule
     from policy.sampling.check import RequestChecker, RequestRuleset
 
-REQUIRED: Final = ("name", "vllm", "given", "fires")
+REQUIRED_FIELDS: Final = ("name", "vllm", "given", "fires")
 EXAMPLES: Final = {
     "vllm": "[0.23.0]",
     "given": "{request: {allowed_token_ids: 1025}}",

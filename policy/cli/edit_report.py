@@ -51,13 +51,13 @@ MAX_CHANGES: Final = 50
 """How many changed rules are described; the others are counted."""
 MAX_RULES: Final = 3
 """How many rules a sentence names; more are only counted."""
-PLAIN: Final = re.compile(r"[\w./:<>=,+-]+", re.ASCII)
+PLAIN_WORD: Final = re.compile(r"[\w./:<>=,+-]+", re.ASCII)
 """A name or value that needs no quotes in a sentence."""
 
 
 def plain_or_quoted(text: str) -> str:
     """A name or value for a sentence, in quotes if it could be read as a part of the sentence."""
-    return text if PLAIN.fullmatch(text) else escape_line(json.dumps(text, ensure_ascii=False))
+    return text if PLAIN_WORD.fullmatch(text) else escape_line(json.dumps(text, ensure_ascii=False))
 
 
 def wording_of(show: Callable[[str], str], *, full: bool) -> Wording:

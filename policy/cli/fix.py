@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail
 from policy.cli.fix_files import Files, write_file
-from policy.cli.fix_report import EngineFix, FixChange, FixRemedy, Unwritten, diff_of, show_fixes
+from policy.cli.fix_report import EngineFix, FixChange, FixRemedy, UnwrittenRemedy, diff_of, show_fixes
 from policy.cli.report_options import PlatformOption, RecursiveOption
 from policy.cli.requests import (
     REMEDIES,
@@ -33,7 +33,7 @@ from policy.cli.requests import (
 )
 from policy.decision.remedies import Change, Remedy
 from policy.edits.layers import Lines, documents_of
-from policy.edits.plan import Planner, Wanted, place_in
+from policy.edits.plan import Planner, WantedChanges, place_in
 from policy.edits.remedies import DEFAULT, Purpose, chosen, is_upgrade, purposes_of, remedies_for
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
@@ -283,7 +283,7 @@ class Fixer:
         by_key = {str(each.key or ""): each for each in found}
         pending = {key for key, each in by_key.items() if each.problem is UNSET}
         for _ in range(MAX_ROUNDS):
-            wanted: list[Wanted] = []
+            wanted: list[WantedChanges] = []
             remedies: dict[str, Remedy] = {}
             for engine in self.files.engines(self.files.texts):
                 if isinstance(engine, tuple) or engine.path not in pending:
@@ -296,17 +296,19 @@ class Fixer:
                 remedy = chosen(options, self.choice, upgrades=self.upgrades)
                 if remedy is None:
                     has_upgrade = len(options) >= self.choice
-                    each.refuse(Unwritten(UPGRADE if has_upgrade else NO_CHOICE if options else NO_REMEDY))
+                    each.refuse(UnwrittenRemedy(UPGRADE if has_upgrade else NO_CHOICE if options else NO_REMEDY))
                 elif self.files.load(engine.file):
                     pin = self._pin(engine) if remedy.purpose == Purpose.PINS else None
-                    wanted.append(Wanted(engine, tuple(remedy.change), None if pin is None else pin.without))
+                    wanted.append(WantedChanges(engine, tuple(remedy.change), None if pin is None else pin.without))
                     remedies[engine.path] = remedy
             if not wanted:
                 break
             pending = self._write(wanted, by_key, remedies)
         self.texts = self.files.texts
 
-    def _write(self, wanted: Sequence[Wanted], by_key: dict[str, EngineFix], remedies: dict[str, Remedy]) -> set[str]:
+    def _write(
+        self, wanted: Sequence[WantedChanges], by_key: dict[str, EngineFix], remedies: dict[str, Remedy]
+    ) -> set[str]:
         """Change the texts, note what was written or refused, and return the paths of the changed engines."""
         shown = {each.engine.path: self._shown(each.engine, remedies[each.engine.path]) for each in wanted}
         plan = Planner(self.policy, self.files, self.day).write(wanted)
@@ -317,7 +319,7 @@ class Fixer:
             path = each.engine.path
             refusal: Refusal | None = plan.refused.get(f"{each.engine.file}\0{path}")
             if refusal is not None:
-                by_key[path].refuse(Unwritten(refusal.reason, refusal.line, refusal.column, shown[path]))
+                by_key[path].refuse(UnwrittenRemedy(refusal.reason, refusal.line, refusal.column, shown[path]))
             else:
                 by_key[path].wrote(shown[path])
                 changed.add(path)

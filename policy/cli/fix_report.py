@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Opcode: TypeAlias = tuple[str, int, int, int, int]
 CONTEXT: Final = 3
 """The lines of a diff before and after an edit."""
-SAME: Final = 3
+EQUAL_LINES: Final = 3
 MAX_EDIT: Final = 64
 """The most lines of one edit in a diff; after a longer one the rest of the file is shown as replaced."""
 
@@ -63,7 +63,7 @@ class FixRemedy(Struct, frozen=True, rename={"purpose": "for"}):
     starts: bool
 
 
-class Unwritten(Struct, frozen=True):
+class UnwrittenRemedy(Struct, frozen=True):
     """Why a remedy is not written, and where its change is; the remedy is null if there is none."""
 
     reason: str
@@ -90,12 +90,12 @@ class EngineFix(Struct):
     remedies: list[FixRemedy] = []
     problem: Problem | UnsetType = UNSET
     written: list[FixRemedy] | UnsetType = UNSET
-    unwritten: Unwritten | UnsetType = UNSET
+    unwritten: UnwrittenRemedy | UnsetType = UNSET
     shown: str | UnsetType = UNSET
     key: str | UnsetType = UNSET
     is_done: bool | UnsetType = UNSET
 
-    def refuse(self, unwritten: Unwritten) -> None:
+    def refuse(self, unwritten: UnwrittenRemedy) -> None:
         """Say why something is not written."""
         self.unwritten = unwritten
 
@@ -106,7 +106,7 @@ class EngineFix(Struct):
     def was_not_written(self, file: str, reason: str) -> None:
         """Say why the remedies of this engine are not in its file, if it is this one."""
         if self.file == file and self.written:
-            self.unwritten = Unwritten(reason, remedy=self.written[0])
+            self.unwritten = UnwrittenRemedy(reason, remedy=self.written[0])
             self.written = UNSET
 
     def public(self) -> EngineFix:
@@ -167,7 +167,7 @@ def _engine(each: EngineFix, *, is_written: bool) -> RenderableType:
     for done in each.written or []:
         words = " and ".join(change.in_words() for change in done.change)
         parts.append(Text(escape_line(f"{'written' if is_written else 'would write'}: {words}")))
-    if isinstance(each.unwritten, Unwritten):
+    if isinstance(each.unwritten, UnwrittenRemedy):
         place = "" if each.unwritten.line is None else f"{each.file}:{each.unwritten.line}:{each.unwritten.column}: "
         left = each.unwritten.remedy
         words = "" if left is None else f"{' and '.join(change.in_words() for change in left.change)}: "
@@ -262,7 +262,7 @@ def _again(before: list[str], after: list[str], i: int, k: int) -> tuple[int, in
         for gone in range(min(distance, len(before) - i) + 1):
             added = distance - gone
             start, begin = i + gone, k + added
-            if begin <= len(after) and before[start : start + SAME] == after[begin : begin + SAME]:
+            if begin <= len(after) and before[start : start + EQUAL_LINES] == after[begin : begin + EQUAL_LINES]:
                 return start, begin
     return len(before), len(after)
 

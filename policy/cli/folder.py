@@ -33,7 +33,7 @@ MAX_FILES: Final = 10_000
 MAX_DEPTH: Final = 64
 """The maximum depth of folders that are read in a folder."""
 RENDER_SECONDS: Final = 120
-WITH_RENDER: Final = frozenset({"compare", "decide", "impact", "pins"})
+RENDERING_COMMANDS: Final = frozenset({"compare", "decide", "impact", "pins"})
 """The commands that have the option `--render`."""
 COMPOSE_FILES: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 """The names of a Compose file, in the order in which Compose looks for them."""
@@ -197,7 +197,7 @@ def _renderer_of(path: Path, folder: Path) -> Renderer | None:
 
 def _advise(renderer: Renderer, folder: Path, command: str) -> NoReturn:
     tool = escape_line(" ".join(renderer.arguments(folder)))
-    option = ", or add `--render`, which runs that command" if command in WITH_RENDER else ""
+    option = ", or add `--render`, which runs that command" if command in RENDERING_COMMANDS else ""
     raise Unreadable(
         f"{escape_line(str(folder))}: {renderer.project} has to render it; "
         f"run `{tool} | runner-policy {command} -`{option}"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ALL: Final = "all"
 RANGE: Final = ".."
-ALSO: Final = f"also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`"
-INTERRUPTED: Final = 130
+TARGET_ADVICE: Final = f"also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`"
+EXIT_INTERRUPTED: Final = 130
 """The exit code of an interrupted run."""
 DELAY: Final = 2.0
 """Seconds after which a run shows its progress."""
@@ -53,7 +53,7 @@ def read_targets(releases: Releases, from_: str | None, to: str | None, names: s
             return steps
         return _listed(names, releases)
     except PolicyError as error:
-        fail(USAGE, f"{error}; {ALSO}")
+        fail(USAGE, f"{error}; {TARGET_ADVICE}")
 
 
 def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> tuple[Target, ...]:
@@ -63,7 +63,7 @@ def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> 
         names = {target.name: target for each in to for target in _listed(each, releases)}
         later = targets_of(names, releases)
     except PolicyError as error:
-        fail(USAGE, f"{error}; {ALSO}")
+        fail(USAGE, f"{error}; {TARGET_ADVICE}")
     return (*first, *(target for target in later if target not in first))
 
 
@@ -131,7 +131,7 @@ class Interrupt:
         """If the run was interrupted, print how many of these its report has, and exit."""
         if self.signal is not None:
             err.print(f"interrupted: the report has the first {number:,} {noun}", markup=False)
-            raise typer.Exit(INTERRUPTED)
+            raise typer.Exit(EXIT_INTERRUPTED)
 
     def _handle(self, number: int, _frame: Any) -> None:
         was_set = self.signal is not None

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from policy.edits.layers import Lines, documents_of
-from policy.edits.nodes import LITERAL, WHOLE, subtree
+from policy.edits.nodes import LITERAL, WHOLE_TEXT, subtree
 from policy.errors import RulesInvalid
 from policy.intake.manifests.document_secrets import secrets_of
 from policy.masking import HIDDEN, masked
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ABOVE: Final = 100
 """How many lines above a line are searched for the field that has it."""
 MAX_NODES: Final = 1_000_000
-LINE_STYLES: Final = frozenset({LITERAL, WHOLE})
+LINE_STYLES: Final = frozenset({LITERAL, WHOLE_TEXT})
 """The styles of scalars whose lines are those of the value."""
 
 

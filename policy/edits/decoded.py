@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.edits.nodes import DOUBLE, FOLDED, LITERAL, SINGLE, WHOLE, Node
+from policy.edits.nodes import DOUBLE, FOLDED, LITERAL, SINGLE, WHOLE_TEXT, Node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BREAK: Final = re.compile(r"[ \t]*+(?:\r\n|\n|\r)(?:[ \t]*+(?:\r\n|\n|\r))*+[ \t]*+")
 """The line breaks of a folded scalar, with the blanks around them."""
-CONTINUED: Final = re.compile(r"\\(?:\r\n|\n|\r)[ \t]*+")
+LINE_CONTINUATION: Final = re.compile(r"\\(?:\r\n|\n|\r)[ \t]*+")
 NEWLINE: Final = re.compile(r"\r\n|\n|\r")
 LINE_END: Final = re.compile(r"[^\S\r\n]*+(?:\r\n|\n|\r)")
 ESCAPE: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[^\r\n])")
@@ -36,7 +36,7 @@ class Decoded(Struct, frozen=True):
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
-    style: str = WHOLE
+    style: str = WHOLE_TEXT
     newline: str = "\n"
     indent: str = ""
     base: int = 0
@@ -51,7 +51,7 @@ class Decoded(Struct, frozen=True):
     def written(self, new: str) -> str | None:
         """How new text is written inside the value; None if this style cannot have it."""
         if "\n" in new:
-            if self.style not in {WHOLE, LITERAL}:
+            if self.style not in {WHOLE_TEXT, LITERAL}:
                 return None
             return new.replace("\n", self.newline + self.indent)
         if self.style == SINGLE:
@@ -70,7 +70,7 @@ def whole(text: str) -> Decoded:
 def decoded(text: str, node: Node) -> Decoded | None:
     """The value of a scalar, as it is written in the text; None if its characters cannot be placed with certainty."""
     value = node.value if isinstance(node.value, str) else node.written
-    if node.style == WHOLE:
+    if node.style == WHOLE_TEXT:
         return whole(text)
     if value is None:
         value = text[node.start : node.end] if node.is_json else None
@@ -102,7 +102,7 @@ def _quoted(text: str, at: int, end: int, style: str, value: str) -> Decoded | N
         ends.extend([at + length] * count)
 
     while at < end:
-        if style == DOUBLE and (found := CONTINUED.match(text, at, end)):
+        if style == DOUBLE and (found := LINE_CONTINUATION.match(text, at, end)):
             at = found.end()
             continue
         found = BREAK.match(text, at, end)

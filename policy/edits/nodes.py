@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FLOW, BLOCK = "flow", "block"
 PLAIN, SINGLE, DOUBLE, LITERAL, FOLDED = "", "'", '"', "|", ">"
-WHOLE = "whole"
+WHOLE_TEXT = "whole"
 """The style of a scalar that is the whole of a text, such as a script."""
 
 

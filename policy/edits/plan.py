@@ -57,7 +57,7 @@ TOO_MANY: Final = "too many edits could not be written; write this one by hand, 
 NOT_READ: Final = "with this edit the file cannot be read"
 
 
-class Wanted(Struct, frozen=True):
+class WantedChanges(Struct, frozen=True):
     """The changes of one engine that are wanted together.
 
     ``promised`` is the engine with them; ``None`` if the changes say all of it.
@@ -149,7 +149,7 @@ class Planner:
         self.before = self._states(sources.texts)
         self.limit = max(MIN_TRIES, min(MAX_TRIES, MAX_DECISIONS // max(len(self.before or ()), 1)))
 
-    def write(self, wanted: Sequence[Wanted]) -> Plan:
+    def write(self, wanted: Sequence[WantedChanges]) -> Plan:
         """Plan all changes that can be written: those of all engines at once, or else of fewer at a time."""
         pending = [[*wanted]] if wanted else []
         while pending:
@@ -174,7 +174,7 @@ class Planner:
                 pending += alone + ([left] if left else [])
         return self.plan
 
-    def _try_others(self, wanted: Wanted, refusal: Refusal) -> None:
+    def _try_others(self, wanted: WantedChanges, refusal: Refusal) -> None:
         """Try the further places of one engine's changes."""
         choice = 1
         while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN, NOT_READ} and self.tries < self.limit:
@@ -186,7 +186,7 @@ class Planner:
             choice += 1
         self.plan.refused[_key(wanted.engine)] = refusal
 
-    def _try(self, group: Sequence[Wanted], choice: int) -> dict[str, Refusal]:
+    def _try(self, group: Sequence[WantedChanges], choice: int) -> dict[str, Refusal]:
         """Write the changes of a group if all laws hold, otherwise nothing; return what failed, by engine."""
         self.tries += 1
         texts = dict(self.plan.texts)
@@ -218,7 +218,7 @@ class Planner:
         self.plan.texts, self.before = texts, after
         return {}
 
-    def _refusal(self, reason: str, wanted: Wanted, choice: int) -> Refusal:
+    def _refusal(self, reason: str, wanted: WantedChanges, choice: int) -> Refusal:
         """A refusal with the place of an engine's first change."""
         text = self.plan.texts[wanted.engine.file]
         place = place_in(text, documents_of(text, wanted.engine.file), wanted.engine, wanted.changes[0], choice)
@@ -312,7 +312,7 @@ class Planner:
         return repr(found) == repr(expected)
 
 
-def _is_same(found: State | None, promised: State, wanted: Wanted) -> bool:
+def _is_same(found: State | None, promised: State, wanted: WantedChanges) -> bool:
     release, changes = wanted.engine.request.release.decided_as, wanted.changes
     return _without(found, release, changes) == _without(promised, release, changes)
 

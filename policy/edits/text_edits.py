@@ -8,12 +8,12 @@ from typing import Final
 
 from policy.edits.additions import addition_edits
 from policy.edits.decoded import decoded
-from policy.edits.nodes import LITERAL, WHOLE
+from policy.edits.nodes import LITERAL, WHOLE_TEXT
 from policy.edits.operations import Operation, Removal, Splice, TextEdit
 from policy.edits.removals import removal_edits
 
 BLANKS: Final = " \t\r\n"
-TO_BREAK: Final = re.compile(r"[ \t]*+[\r\n]")
+REST_OF_LINE: Final = re.compile(r"[ \t]*+[\r\n]")
 
 
 def text_edits(text: str, operation: Operation) -> list[TextEdit] | None:
@@ -35,9 +35,9 @@ def _splice(text: str, splice: Splice) -> list[TextEdit] | None:
         return None
     start, end = value.span(splice.start, splice.end)
     begin, stop = splice.node.start, splice.node.end
-    if value.style not in {WHOLE, LITERAL} and (
+    if value.style not in {WHOLE_TEXT, LITERAL} and (
         (_is_after_break(text, begin, start) and (new or text[end : end + 1])[:1] in BLANKS)
-        or (TO_BREAK.match(text, end, stop) and (new or text[start - 1 : start])[-1:] in BLANKS)
+        or (REST_OF_LINE.match(text, end, stop) and (new or text[start - 1 : start])[-1:] in BLANKS)
     ):
         return None  # YAML drops blanks beside a line break that it folds
     return [TextEdit(start, end, new)]

@@ -20,8 +20,8 @@ from policy.engine.fact_encoder import (
     FALSE,
     FIRST_CODE,
     MALFORMED,
-    NULL,
-    OTHER,
+    NULL_CODE,
+    OTHER_CODE,
     TRUE,
     UNSET,
     CodeTable,
@@ -245,11 +245,11 @@ class _Keys:
         match fact.kind:
             case FactKind.CHOICE | FactKind.TEXT:
                 codes = self.codes.setdefault(
-                    name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}}
+                    name, {None: NULL_CODE, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}}
                 )
                 if leaf is not None:
                     codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
-                table = CodeTable(key, codes, OTHER)
+                table = CodeTable(key, codes, OTHER_CODE)
             case FactKind.VARIABLE:
                 table = CodeTable(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
             case FactKind.INTEGER:
@@ -352,7 +352,7 @@ def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
         case Comparison.PRESENT if kind is FactKind.PRESENCE:
             return [{key: 0 if leaf.negated else 1}]
         case Comparison.PRESENT:
-            return [{key: NULL} if leaf.negated else {"$neq": {key: NULL}}]
+            return [{key: NULL_CODE} if leaf.negated else {"$neq": {key: NULL_CODE}}]
         case Comparison.MALFORMED:
             code = MALFORMED
         case _ if kind is FactKind.VARIABLE:

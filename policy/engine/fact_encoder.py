@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from policy.facts.vocabulary import Tristate
     from policy.rules.conditions import Leaf
 
-PRECOMPUTED: Final = 65  # numbers whose texts are precomputed
-NULL: Final = 0
-OTHER: Final = 1
+PRECOMPUTED_NUMBERS: Final = 65  # numbers whose texts are precomputed
+NULL_CODE: Final = 0
+OTHER_CODE: Final = 1
 FIRST_CODE: Final = 2
 UNSET, FALSE, TRUE, MALFORMED = range(4)
 _VARIABLE_CODES: Final[dict[Any, int]] = {None: UNSET, False: FALSE, True: TRUE}
@@ -56,7 +56,7 @@ class NumberTable(dict[int, str]):
     """The encoded whole numbers, which are their own codes."""
 
     def __init__(self, key: str) -> None:
-        super().__init__({number: f',"{key}":{number}' for number in range(PRECOMPUTED)})
+        super().__init__({number: f',"{key}":{number}' for number in range(PRECOMPUTED_NUMBERS)})
         self._start = f',"{key}":'
 
     def __missing__(self, value: int) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from policy.problems import Problem
 
-LISTED: Final = 50
+MAX_TABLE_ROWS: Final = 50
 """How many deployments a table shows."""
 
 
@@ -83,7 +83,7 @@ def impact_answer(
         explained=request.explained,
         problem_of=problem_of,
     )
-    tally, rows = Tally(request.targets), Rows[DocumentEntry](LISTED)
+    tally, rows = Tally(request.targets), Rows[DocumentEntry](MAX_TABLE_ROWS)
     items: list[Raw] = []
     ignored: list[IgnoredEntry] = []
     complete = True

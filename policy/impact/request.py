@@ -33,7 +33,7 @@ FIELDS: Final = (DEPLOYMENTS, *TARGETS, EXPLAIN)
 MAX_RELEASES: Final = 256
 """The most releases that a request may name."""
 EXAMPLE: Final = '{"deployments": [{"facts": {}}]}'
-ALSO: Final = f"; also `{V1_REMOVED}`"
+TARGET_ADVICE: Final = f"; also `{V1_REMOVED}`"
 
 
 class ImpactRequest(Struct, frozen=True):
@@ -166,7 +166,7 @@ class _TargetNames:
             return target_of(name, self._releases)
         except PolicyError as error:
             self.has_unknown = self.has_unknown or isinstance(error, UnknownRelease)
-            self.faults.append(RequestFault(pointer, f"{error}{ALSO}"))
+            self.faults.append(RequestFault(pointer, f"{error}{TARGET_ADVICE}"))
             return None
 
 

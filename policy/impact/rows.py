@@ -58,7 +58,7 @@ MAX_NAMES: Final = 3
 """The most deployments that are named with a remedy."""
 
 
-class Listed(Protocol):
+class ListedDeployment(Protocol):
     """A deployment as shown to people: its name, and its title, the name with the place unless that is the name."""
 
     @property
@@ -70,7 +70,7 @@ class Listed(Protocol):
         """The name and the place."""
 
 
-E = TypeVar("E", bound=Listed)
+E = TypeVar("E", bound=ListedDeployment)
 
 
 class Row(Struct, Generic[E], frozen=True, gc=False):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policy.intake.command_line import Installation, UnknownFlag
     from policy.secret_values import SecretValues
 
-REFUSED: Final = "vLLM {} refuses its arguments ({}): {}"
+REFUSAL: Final = "vLLM {} refuses its arguments ({}): {}"
 
 
 class ArgumentsRefused(RequestInvalid):
@@ -46,7 +46,7 @@ class ArgumentsRefused(RequestInvalid):
     def launch_errors(self) -> list[str]:
         """Why vLLM exits, an error for each argument."""
         return [
-            REFUSED.format(self.release, fault.refused.place, fault.message)
+            REFUSAL.format(self.release, fault.refused.place, fault.message)
             for fault in self.faults
             if fault.refused is not None
         ]

@@ -25,7 +25,7 @@ MODEL, POSITIONAL_MODEL = "model", "model_tag"
 NAMES_SHOWN: Final = 10
 OBJECTS: Final = frozenset({"json", "object", "json-or-text", "object-or-level", "overrides"})
 EMPTY_OBJECT: Final = "{}"
-REDACTED: Final = "***"
+REDACTED_VALUE: Final = "***"
 """What vLLM logs from 0.29 on instead of a secret."""
 OMITTED_ARGUMENTS: Final = frozenset({"config"})
 """Arguments that are left out of the command: vLLM has read the file of `--config` and logs its values too."""
@@ -107,7 +107,7 @@ def _cleaned(value: Any, name: str, unreadable: list[str]) -> Any:
 
     The names of what is unreadable are appended to ``unreadable``.
     """
-    if value is UNREADABLE or value == REDACTED:
+    if value is UNREADABLE or value == REDACTED_VALUE:
         unreadable.append(name)
         return UNREADABLE
     if isinstance(value, dict):

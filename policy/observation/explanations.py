@@ -29,7 +29,7 @@ NOT_DECIDED: Final = (
 )
 WORDS: Final = {"platform.has_triton": "Triton", "plugins.logits_processors": "logits processors"}
 """Facts that are assumed, with the words of vLLM when it falls back or refuses because of them."""
-REFUSING: Final = frozenset(
+REFUSAL_EXCEPTIONS: Final = frozenset(
     {"error", "ArgumentError", "AssertionError", "KeyError", "NotImplementedError", "TypeError"}
     | {"ValidationError", "ValueError"}
 )
@@ -41,13 +41,13 @@ MEMORY_TEXTS: Final = (
     "larger than the maximum number of tokens that can be stored in KV cache",
 )
 """What a `ValueError` says if the device's memory is too small, which only the device shows."""
-STOPPING: Final = frozenset({"no-start", "crash"})
+STARTUP_SYMPTOMS: Final = frozenset({"no-start", "crash"})
 """The symptoms of known problems with which an engine may end at its start."""
 OUT_OF_MEMORY, MEMORY = "out-of-memory", "memory"
 DEVICES: Final = {"rocm": "cuda"}
 """The names that vLLM gives to the devices of platforms, where they differ from the platform's."""
 PLATFORM, RUNNER_VARIABLE = "environment.platform", "env.VLLM_USE_V2_MODEL_RUNNER"
-EARLIER: Final = "another exception stopped vLLM before it refused the runner"
+EARLIER_EXCEPTION: Final = "another exception stopped vLLM before it refused the runner"
 
 
 class Cause(StrEnum):
@@ -79,7 +79,7 @@ def is_unrelated(causes: set[Cause], failure: Failure | None) -> bool:
         return False
     is_memory = MEMORY in failure.text.lower()
     name = failure.text.partition(":")[0]
-    if name in REFUSING and not (name == "ValueError" and any(text in failure.text for text in MEMORY_TEXTS)):
+    if name in REFUSAL_EXCEPTIONS and not (name == "ValueError" and any(text in failure.text for text in MEMORY_TEXTS)):
         return False
     return causes <= {Cause.NOT_DECIDED, *([Cause.KNOWN_PROBLEM] if is_memory else [])}
 
@@ -127,9 +127,9 @@ def _of_member(
         yield from (
             Explanation(Cause.KNOWN_PROBLEM, f"{each.rule}: {each.message}")
             for each in found
-            if each.symptom in STOPPING or (each.symptom == OUT_OF_MEMORY and MEMORY in failure.text.lower())
+            if each.symptom in STARTUP_SYMPTOMS or (each.symptom == OUT_OF_MEMORY and MEMORY in failure.text.lower())
         )
-        yield Explanation(Cause.NOT_DECIDED, NOT_DECIDED if decision.starts else EARLIER)
+        yield Explanation(Cause.NOT_DECIDED, NOT_DECIDED if decision.starts else EARLIER_EXCEPTION)
         return
     if member == RUNNER:
         yield from (Explanation(Cause.LOG, f"vLLM logs: {text}") for text in observed.fallbacks)

@@ -39,7 +39,7 @@ PLATFORMS: Final = frozenset({"cpu", "xpu"})
 """The devices that are those of one platform."""
 
 
-class Logged(NamedTuple):
+class LoggedRequest(NamedTuple):
     """The request that a log's own arguments make, and what could not be read of them."""
 
     request: Request
@@ -157,7 +157,7 @@ class Predictor:
         except RequestInvalid:
             return None
 
-    def _logged_request(self, logged: LoggedEngine, arguments: str) -> Logged:
+    def _logged_request(self, logged: LoggedEngine, arguments: str) -> LoggedRequest:
         """The request for the arguments of the log, at the log's release or the one of the flag.
 
         Raises:
@@ -182,4 +182,4 @@ class Predictor:
             "beyond_verified": NEAREST if self._nearest else None,
             "deployment": deployment,
         }
-        return Logged(read_request(document, self._policy.releases), [*notes, *read.warnings])
+        return LoggedRequest(read_request(document, self._policy.releases), [*notes, *read.warnings])

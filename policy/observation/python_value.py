@@ -21,7 +21,7 @@ TEXT: Final = re.compile(r"[bru]?(?:'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")", 
 NAME: Final = re.compile(r"[A-Za-z_][\w.]{0,255}+")
 MEMBER: Final = re.compile(r"<([A-Za-z_][\w.]{0,255}+): ?")
 CONSTANTS: Final = {"True": True, "False": False, "None": None}
-CLOSING: Final = {"[": "]", "(": ")", "{": "}"}
+CLOSING_BRACKETS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
 class _Unreadable:
@@ -67,7 +67,7 @@ class _Reader:
         if mark == "{":
             return self._map(depth)
         if mark and mark in "[(":
-            return self._items(CLOSING[mark], depth)
+            return self._items(CLOSING_BRACKETS[mark], depth)
         if mark == "<":
             return self._member(depth)
         for pattern, read in ((TEXT, ast.literal_eval), (NUMBER, _number)):

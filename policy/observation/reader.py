@@ -16,7 +16,7 @@ from policy.observation.formats import Shows, match_exception, match_record
 from policy.observation.lines import common_releases, releases_of_record
 from policy.observation.observed import Failure, LoggedEngine, ObservedEngine, Signal
 from policy.observation.records import has_services, read_line
-from policy.observation.tracebacks import V1_FILE, V2_FILE, Raised, Tracebacks
+from policy.observation.tracebacks import V1_FILE, V2_FILE, LoggedException, Tracebacks
 from policy.rules.effects import Runner
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MAX_ARCHITECTURES: Final = 8
 MAX_SHOWN: Final = 300
 MAX_PLACES: Final = 64
 MAX_RAISED: Final = 256
-ATTACHING: Final = "Attaching to "
+ATTACHING_PREFIX: Final = "Attaching to "
 """What `docker compose up` prints before the first line of a service."""
 UVICORN_READY: Final = "Application startup complete."
 """What uvicorn logs once the server takes requests."""
@@ -80,7 +80,7 @@ class _Run:
     device: str | None = None
     arguments: str | None = None
     shown: set[Shows] = field(default_factory=set)
-    raised: list[Raised] = field(default_factory=list)
+    raised: list[LoggedException] = field(default_factory=list)
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
 
     @property
@@ -107,7 +107,7 @@ def read_log(text: str) -> list[LoggedEngine]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.isspace():
             continue
-        if services is None and not line.startswith(ATTACHING):
+        if services is None and not line.startswith(ATTACHING_PREFIX):
             services = has_services(line[:MAX_LINE])
         for record in read_line(line[:MAX_LINE], services=bool(services)):
             found = match_record(record.text.strip(), record.file_name) if len(record.text) > 1 else None
@@ -174,7 +174,7 @@ def _model_of(configuration: str) -> str | None:
     return rest[1:end] if end > 0 else None
 
 
-def _add(run: _Run, raised: Iterator[Raised]) -> None:
+def _add(run: _Run, raised: Iterator[LoggedException]) -> None:
     for each in raised:
         if len(run.raised) < MAX_RAISED:
             run.raised.append(each)
@@ -264,7 +264,7 @@ def _masked(text: str) -> str:
     return f"{name}{colon}{masked(message)}"
 
 
-def _root(raised: list[Raised]) -> Raised | None:
+def _root(raised: list[LoggedException]) -> LoggedException | None:
     for each in reversed(raised):
         matched = _matched(each)
         if matched is None or matched.shows is not Shows.WRAPPER:
@@ -272,7 +272,7 @@ def _root(raised: list[Raised]) -> Raised | None:
     return raised[-1] if raised else None
 
 
-def _matched(raised: Raised) -> Format | None:
+def _matched(raised: LoggedException) -> Format | None:
     """The format of an exception's message or of a detail below it, which pydantic puts after its own words."""
     message = raised.message.lstrip()
     for begin in ("", "Value error, "):

@@ -37,7 +37,7 @@ PROGRAM_ENDS: Final = frozenset({"KeyboardInterrupt", "SystemExit"})
 
 
 @dataclass(slots=True)
-class Raised:
+class LoggedException:
     """An exception that was logged or printed: ``text`` is `Name: message`, ``causes`` those before it in its chain."""
 
     text: str
@@ -83,7 +83,7 @@ class Tracebacks:
         self.has_uncaught = False
         self._open: dict[str, _Open] = {}
 
-    def read(self, record: Record, number: int) -> Iterator[Raised]:
+    def read(self, record: Record, number: int) -> Iterator[LoggedException]:
         """Read a line, and yield the exceptions that ended before it."""
         text = record.text.rstrip()
         current = self._open.get(record.process)
@@ -96,7 +96,7 @@ class Tracebacks:
         if current is None:
             if record.level is None and (found := PARSER_ERROR.match(text)) is not None:
                 self.has_uncaught = True
-                yield Raised(f"error: {text[found.end() :]}"[:MAX_TEXT], number, None)
+                yield LoggedException(f"error: {text[found.end() :]}"[:MAX_TEXT], number, None)
             return
         if (record.level, record.file) != (current.level, current.file):
             yield from self._end(record.process)
@@ -110,7 +110,7 @@ class Tracebacks:
         elif text and FURTHER not in text:
             yield from self._end(record.process)
 
-    def end(self) -> Iterator[Raised]:
+    def end(self) -> Iterator[LoggedException]:
         """The exceptions of all tracebacks that are not ended yet."""
         for process in [*self._open]:
             yield from self._end(process)
@@ -143,7 +143,7 @@ class Tracebacks:
             return None
         return [*current.causes, current.text][:MAX_DETAILS]
 
-    def _end(self, process: str) -> Iterator[Raised]:
+    def _end(self, process: str) -> Iterator[LoggedException]:
         current = self._open.pop(process, None)
         if current is not None and current.exception and current.exception not in PROGRAM_ENDS:
-            yield Raised(current.text, current.line, current.level, current.causes)
+            yield LoggedException(current.text, current.line, current.level, current.causes)

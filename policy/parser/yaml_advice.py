@@ -42,7 +42,7 @@ NOT_RENDERED: Final = (
 )
 MAX_KEY: Final = 1024
 """The maximum length of a key without a question mark before it."""
-CLOSING: Final = {"[": "]", "{": "}"}
+CLOSING_BRACKETS: Final = {"[": "]", "{": "}"}
 INDENTATION: Final = "indent with spaces, like the lines beside it"
 
 
@@ -127,7 +127,7 @@ class _Explainer:
         if self.tokens.brackets:
             bracket = self.tokens.brackets[-1].start_mark
             opening = self.after(bracket)[:1]
-            closing = CLOSING.get(opening, "]")
+            closing = CLOSING_BRACKETS.get(opening, "]")
             return self.at(
                 bracket,
                 f"the bracket `{opening}` is not closed with `{closing}`, or a comma is missing between its items",

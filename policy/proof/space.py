@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CONTEXT: Final = z3.main_ctx()
 TRUE: Final = z3.BoolVal(val=True)
 FALSE: Final = z3.BoolVal(val=False)
-MALFORMED: Final = parse_variable("true")
+MALFORMED_VARIABLE: Final = parse_variable("true")
 
 
 def all_of(parts: Iterable[Any]) -> Any:
@@ -198,7 +198,7 @@ def _values(fact: Fact, comparisons: Sequence[Leaf]) -> list[Any]:
         case FactKind.PRESENCE | FactKind.BOOLEAN:
             return [False, True]
         case FactKind.VARIABLE:
-            return [True, False, MALFORMED]
+            return [True, False, MALFORMED_VARIABLE]
         case FactKind.CHOICE:
             return [*fact.choices, *([None] if fact.nullable else [])]
         case FactKind.INTEGER:

@@ -53,7 +53,7 @@ class _Result(Struct, frozen=True, gc=False):
 _decode: Final = msgspec.json.Decoder(_Result).decode
 
 
-class Past(Struct, frozen=True, gc=False):
+class PastRequest(Struct, frozen=True, gc=False):
     """A recorded request, and the day of its decision."""
 
     request: Request
@@ -67,7 +67,7 @@ class Recorded(Struct, frozen=True, gc=False):
     requested_by: str
     vllm_version: str
     before: ReleaseAnswer | None
-    past: Past | RequestInvalid
+    past: PastRequest | RequestInvalid
     place: str = ""
 
 
@@ -82,7 +82,9 @@ def read_record(
         return Recorded(decision_id, requested_by, "", None, RequestInvalid([RequestFault("", fault)]))
     before = _answer(result)
     try:
-        past: Past | RequestInvalid = Past(_request(input_json, result, releases), day_of(result.decision_id))
+        past: PastRequest | RequestInvalid = PastRequest(
+            _request(input_json, result, releases), day_of(result.decision_id)
+        )
     except RequestInvalid as error:
         past = error
     return Recorded(decision_id or result.decision_id, requested_by, result.vllm_version, before, past)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policy.impact.targets import Target
     from policy.intake.model_finder import ModelFinder
     from policy.policy import Policy
-    from policy.replay.records import Past, Recorded
+    from policy.replay.records import PastRequest, Recorded
     from policy.rules.loader import Sources
 
 RECORDED: Final = "recorded"
@@ -72,12 +72,12 @@ class Worker:
         self._ends = policy.catalogue.days_after_ends()
         self._impacts: dict[int, Impact] = {}
 
-    def key(self, past: Past) -> bytes:
+    def key(self, past: PastRequest) -> bytes:
         """A key that is equal only for requests that are decided alike."""
         number, impact = self._impact(past.day)
         return b"%d %b" % (number, impact.key(past.request))
 
-    def decide_all(self, pasts: Sequence[Past]) -> tuple[list[ReleaseAnswer | Undecided], list[str]]:
+    def decide_all(self, pasts: Sequence[PastRequest]) -> tuple[list[ReleaseAnswer | Undecided], list[str]]:
         """Decide past requests now; return the answers in their order, and the models that were looked up."""
         answers = [self._impact(past.day)[1].answer(past.request, self._job.target) for past in pasts]
         return answers, self._finder.use.names

@@ -36,7 +36,7 @@ FOLDERS: Final = {
     "additionalProperties": FOLDER,
     "description": "the working folders by platform; `unknown` is for images that show none",
 }
-PRESUMED: Final = {
+PRESUMED_SCHEMA: Final = {
     "type": "boolean",
     "description": "whether a tag may be another project's version, so that it counts only if it is a known release",
 }
@@ -93,7 +93,7 @@ def images_schema() -> dict[str, Any]:
             },
             "working_folder": {"oneOf": [FOLDER, FOLDERS], "description": "the working folder, or those by platform"},
             "custom": CUSTOM,
-            "presumed": PRESUMED,
+            "presumed": PRESUMED_SCHEMA,
             "tags": {"type": "array", "minItems": 1, "maxItems": MAX_TAGS, "items": tag},
         },
     }

@@ -13,9 +13,17 @@ from policy.facts.facts import TREE, Member
 from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
 from policy.parser.fields import MAX_SPAN, RANGE_PATTERN
 from policy.rules.effects import TABLE, Effect, Layer, Runner, Stage, TextField
-from policy.rules.known_problems import CERTAINTIES, EVIDENCE_FILE, FIXED_IN, MAX_EVIDENCE, SYMPTOMS, Certainty, Symptom
+from policy.rules.known_problems import (
+    CERTAINTIES,
+    EVIDENCE_FILE,
+    FINAL_RELEASE,
+    MAX_EVIDENCE,
+    SYMPTOMS,
+    Certainty,
+    Symptom,
+)
 from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
-from policy.rules.known_problems import REQUIRED as PROBLEM_REQUIRED
+from policy.rules.known_problems import REQUIRED_FIELDS as PROBLEM_REQUIRED
 from policy.rules.operators import OPERATORS, VALUES, operators_for
 from policy.rules.rule import (
     DATE_FIELDS,
@@ -77,7 +85,7 @@ PROBLEM: Final = {
         "enum": [str(certainty) for certainty in Certainty],
         "description": "; ".join(f"{certainty}: {meaning}" for certainty, meaning in CERTAINTIES.items()),
     },
-    "fixed_in": {"type": "string", "pattern": f"^{FIXED_IN.pattern}$", "description": PROBLEM_FIELDS["fixed_in"]},
+    "fixed_in": {"type": "string", "pattern": f"^{FINAL_RELEASE.pattern}$", "description": PROBLEM_FIELDS["fixed_in"]},
 }
 
 

@@ -24,7 +24,7 @@ EFFECT: Final = "known-problem"
 MAX_EVIDENCE: Final = 16
 EVIDENCE_FILE: Final = re.compile(r"vllm/(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-]+\.py")
 """The path of a Python file in vLLM's wheel."""
-FIXED_IN: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:\.post[0-9]{1,9})?")
+FINAL_RELEASE: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:\.post[0-9]{1,9})?")
 
 
 class Symptom(StrEnum):
@@ -71,7 +71,7 @@ FIELDS: Final = {
     "release; needed with `certainty: code`. Refusals may have it too, and need it with `stage: worker`",
 }
 """The fields of known problems, with their meanings; of these, refusals have only ``evidence``."""
-REQUIRED: Final = ("symptom", "certainty")
+REQUIRED_FIELDS: Final = ("symptom", "certainty")
 
 Scale = TypeVar("Scale", Symptom, Certainty)
 
@@ -113,7 +113,7 @@ class Problem:
 
 def read_problem(fields: Mapping[str, YamlNode], rule: YamlNode, reader: FieldReader) -> Problem | None:
     """The problem of a rule with the effect ``known-problem``; ``None`` after a fault."""
-    for name in REQUIRED:
+    for name in REQUIRED_FIELDS:
         if name not in fields:
             legal = listed(Symptom if name == "symptom" else Certainty)
             reader.fault(rule, f"a rule with the effect `{EFFECT}` has a `{name}`; add it; legal: {legal}")
@@ -122,7 +122,7 @@ def read_problem(fields: Mapping[str, YamlNode], rule: YamlNode, reader: FieldRe
     node = fields.get("fixed_in")
     fixed_in = None
     if node is not None:
-        if isinstance(node.value, str) and FIXED_IN.fullmatch(node.value):
+        if isinstance(node.value, str) and FINAL_RELEASE.fullmatch(node.value):
             fixed_in = node.value
         else:
             reader.fault(node, f'expected a release, got {described(node)}; write it as `"0.29.0"`')

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "requests"
 """The folder of these rules, below that of the upstream layer."""
-REQUIRED: Final = ("id", "title", "effect", "parameter", "why", "references", "releases")
-OPTIONAL: Final = ("remedy", "fixed_in", "gaps", "runner", "text", "when")
+REQUIRED_FIELDS: Final = ("id", "title", "effect", "parameter", "why", "references", "releases")
+OPTIONAL_FIELDS: Final = ("remedy", "fixed_in", "gaps", "runner", "text", "when")
 RANGE_FIELDS: Final = ("runner", "text", "when")
 
 
@@ -139,7 +139,7 @@ def is_request_rule(path: str) -> bool:
 
 def read_request_rule(node: YamlNode, reader: FieldReader) -> RequestRule | None:
     """A rule about requests; ``None`` after a fault."""
-    fields = reader.fields(node, "rule about requests", REQUIRED, OPTIONAL, examples=EXAMPLES)
+    fields = reader.fields(node, "rule about requests", REQUIRED_FIELDS, OPTIONAL_FIELDS, examples=EXAMPLES)
     name = reader.text(fields.get("id"))
     stem = reader.path.rpartition("/")[2].removesuffix(".yaml")
     if name is not None and (name != stem or not NAME.fullmatch(name)):

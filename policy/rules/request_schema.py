@@ -23,7 +23,7 @@ from policy.rules.json_schema import (
     facts_schema,
     member_schema,
 )
-from policy.rules.request_rule import MEANINGS, REQUIRED
+from policy.rules.request_rule import MEANINGS, REQUIRED_FIELDS
 
 RUNNER: Final = {"enum": [str(runner) for runner in Runner]}
 
@@ -39,7 +39,7 @@ def request_rule_schema() -> dict[str, Any]:
         "$schema": DIALECT,
         "title": "A rule about requests to an engine",
         "type": "object",
-        "required": list(REQUIRED),
+        "required": list(REQUIRED_FIELDS),
         "additionalProperties": False,
         "properties": {
             "id": {**NAME, "description": "the file's name without `.yaml`"},

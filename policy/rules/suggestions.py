@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 COMPARISON: Final = re.compile(r"\s*(>=|<=|==|!=|=|>|<)\s*(\S+)\s*")
-RESERVED: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
+RESERVED_TEXTS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
 """Texts that YAML parses as a boolean or ``null`` unless they are quoted."""
-UNQUOTED: Final = re.compile(r"[A-Za-z_][\w./-]*")
+PLAIN_TEXT: Final = re.compile(r"[A-Za-z_][\w./-]*")
 SEPARATORS: Final = re.compile("[-_ ]+")
 NUMBER: Final = re.compile(r"[0-9]{1,10}")
 BOOLEANS: Final = {
@@ -192,7 +192,7 @@ def comparison_text(fact: Fact, operator: str, operand: Any) -> str:
 
 def yaml_text(value: Any) -> str:
     """A value as YAML, with quotes only where needed."""
-    if isinstance(value, str) and UNQUOTED.fullmatch(value) and value.lower() not in RESERVED:
+    if isinstance(value, str) and PLAIN_TEXT.fullmatch(value) and value.lower() not in RESERVED_TEXTS:
         return value
     if isinstance(value, list):
         return f"[{', '.join(map(yaml_text, value))}]"

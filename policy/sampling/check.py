@@ -25,7 +25,7 @@ from policy.request.request import UNKNOWN_RELEASE, Manifest, Request, read_requ
 from policy.rules.effects import Runner
 from policy.rules.releases import Resolution, series
 from policy.rules.request_rule import Verdict
-from policy.sampling.fields import FIRST, is_checked
+from policy.sampling.fields import FIRST_RELEASE, is_checked
 from policy.sampling.parameters import read_parameters
 from policy.sampling.request_facts import request_facts, request_row
 from policy.secret_values import NO_SECRETS, SecretValues
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MEMBER: Final = "request"
 ANY_ENGINE: Final = EngineLimits()
 """The default limits, of an engine whose facts are stated."""
-OTHER: Final = {Runner.V1: Runner.V2, Runner.V2: Runner.V1}
+OTHER_RUNNER: Final = {Runner.V1: Runner.V2, Runner.V2: Runner.V1}
 
 
 class Finding(Struct, frozen=True):
@@ -173,7 +173,9 @@ class RequestChecker:
         """
         release = deployment.release.decided_as
         if not is_checked(release):
-            message = f"requests are checked from vLLM {FIRST} on, and this is {release}; choose a later release"
+            message = (
+                f"requests are checked from vLLM {FIRST_RELEASE} on, and this is {release}; choose a later release"
+            )
             place = f"{pointer.rpartition('/')[0]}/vllm_version"
             raise RequestInvalid([RequestFault(place, message)], UNKNOWN_RELEASE)
         parameters = read_parameters(document, release, pointer)
@@ -193,7 +195,7 @@ class RequestChecker:
             own.verdict,
             result.starts,
             own.findings,
-            None if runner is None else runner_check(OTHER[runner], fired, row),
+            None if runner is None else runner_check(OTHER_RUNNER[runner], fired, row),
             _warnings(result, fired, row, runner),
             deployment.vllm_version,
             result.request.release,

@@ -13,7 +13,7 @@ from typing import Final
 from packaging.version import Version
 
 TABLE_FILE: Final = Path(__file__).parent / "data" / "fields.json"
-FIRST: Final = "0.22.0"
+FIRST_RELEASE: Final = "0.22.0"
 """The first release of the table; requests to older ones are not checked."""
 
 
@@ -41,4 +41,4 @@ def fields_in(form: str, release: str) -> frozenset[str]:
 
 def is_checked(release: str) -> bool:
     """Whether requests to a release can be checked."""
-    return Version(release) >= Version(FIRST)
+    return Version(release) >= Version(FIRST_RELEASE)

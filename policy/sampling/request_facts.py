@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 """The kinds of constraint of ``structured_outputs``."""
-PLAIN: Final = (
+COPIED_PARAMETERS: Final = (
     *("n", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty"),
     *("max_tokens", "min_tokens", "thinking_token_budget", "stream_interval", "prompt_logprob_start", "beam_width"),
     "dimensions",
 )
 LISTS: Final = ("stop_token_ids", "allowed_token_ids", "logprob_token_ids", "trace_decode_token_ids", "logit_bias")
-WITH_VOCABULARY: Final = (*LISTS, "prompt_logprob_token_ids")
+TOKEN_LISTS: Final = (*LISTS, "prompt_logprob_token_ids")
 WHOLE_VOCABULARY: Final = "the vocabulary's size"
 EPSILON: Final = 1e-5
 """vLLM's ``_SAMPLING_EPS``."""
@@ -45,7 +45,7 @@ def request_row(facts: Mapping[str, Any]) -> list[Any]:
 def request_facts(parameters: Parameters, limits: EngineLimits) -> dict[str, Any]:
     """The facts of a request to an engine with these limits."""
     values = parameters.values
-    own: dict[str, Any] = {name: values[name] for name in PLAIN if name in values}
+    own: dict[str, Any] = {name: values[name] for name in COPIED_PARAMETERS if name in values}
     own |= {name: len(values[name]) for name in LISTS if name in values}
     own |= _log_probabilities(values, limits)
     own |= _words(values) | _stops(values, limits) | _structured(values.get("structured_outputs"))
@@ -67,9 +67,7 @@ def request_facts(parameters: Parameters, limits: EngineLimits) -> dict[str, Any
         name: values[name] for name in ("detokenize", "ignore_eos", "echo", "stream", "watermarking") if name in values
     }
     if limits.vocab_size is not None:
-        own |= {
-            f"{name}_outside": _outside(values[name], limits.vocab_size) for name in WITH_VOCABULARY if name in values
-        }
+        own |= {f"{name}_outside": _outside(values[name], limits.vocab_size) for name in TOKEN_LISTS if name in values}
     if parameters.form in {"chat", "completion"}:
         own["logit_bias_clamped"] = any(abs(bias) > MAX_BIAS for bias in values.get("logit_bias", {}).values())
     if own.get("max_tokens") is not None and "min_tokens" in own:

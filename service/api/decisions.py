@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import PolicyError
-from service.api.endpoint import FAILED, MAX_TURN, Endpoint
+from service.api.endpoint import INTERNAL_SERVER_ERROR, MAX_TURN, Endpoint
 from service.auth.tokens import DECIDE
 from service.documents.accept import headers_of
 from service.documents.body import YAML_TYPES, Disconnected, read_body, read_headers, too_large
@@ -112,7 +112,7 @@ class DecisionEndpoint(Endpoint):
         began = perf_counter_ns()
         service, limit = self.service, self.settings.max_body
         reading, task = service.body_timeouts.reading, None
-        status, context, held = FAILED, None, None
+        status, context, held = INTERNAL_SERVER_ERROR, None, None
         try:
             connection = connection_of(scope)
             if connection is None or connection.awaits_body:  # of most requests the whole body has arrived

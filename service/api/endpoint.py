@@ -21,7 +21,7 @@ from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import unless_gone
-from service.problems import KINDS, RETRYABLE, VARY, Refused, problem_of, response_of
+from service.problems import KINDS, RETRYABLE_STATUSES, VARY, Refused, problem_of, response_of
 from service.request_context import RequestContext
 from service.state.answers import today
 from service.transport.disconnection import connection_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from service.state.answers import Answers
     from service.state.state import ServiceState
 
-FAILED: Final = 500
+INTERNAL_SERVER_ERROR: Final = 500
 CLIENT_CLOSED_REQUEST: Final = 499
 """The status counted for requests whose client disconnected, as in nginx; it is never sent."""
 MAX_TURN: Final = 5_000_000
@@ -89,7 +89,7 @@ async def send_result(send: Send, result: JobResult, output: BinaryIO | None) ->
     """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces."""
     size = len(result.body) if result.spooled is None else result.spooled
     headers = [(b"content-type", result.content_type), (b"content-length", b"%d" % size), VARY]
-    if result.status in RETRYABLE:
+    if result.status in RETRYABLE_STATUSES:
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": result.status, "headers": headers})
     if result.spooled is None or output is None:
@@ -127,7 +127,7 @@ class Endpoint:
         """Answer one request."""
         began = perf_counter_ns()
         service = self.service
-        status = FAILED
+        status = INTERNAL_SERVER_ERROR
         task = current_task()
         service.body_timeouts.reading[task] = began
         context = None

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from service.api.docs import FRAME_HEADERS
-from service.api.page import LANDING, is_page
+from service.api.page import LANDING_PATH, is_page
 from service.documents.accept import JSON, TEXT, accept_of, headers_of, preferred_type
 from service.state.answers import today
 from service.state.landing import landing_forms
@@ -54,4 +54,4 @@ def add_landing(app: FastAPI, version: str, page: Page) -> None:
             return page.index.response(headers_of(request.scope))
         return found.response(request.app.state.service.answers.policy, accept_of(request.scope))
 
-    app.router.routes.append(Route(LANDING, landing, methods=["GET"]))
+    app.router.routes.append(Route(LANDING_PATH, landing, methods=["GET"]))

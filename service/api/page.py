@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 BUILT_FILES: Final = files("service").joinpath("page", "built")
-LANDING: Final = "/"
+LANDING_PATH: Final = "/"
 VIEWS: Final = ("/rules", "/edit", "/fleet")
 """The paths of the page's views, beside ``/``."""
 ASSETS: Final = "/assets/"
@@ -77,7 +77,7 @@ class Page:
 def is_page(scope: Scope) -> bool:
     """Whether a read request is for the page or one of its files, which need no token."""
     path: str = scope["path"]
-    if path == LANDING:
+    if path == LANDING_PATH:
         return preferred_type(accept_of(scope), (HTML, JSON, TEXT)) == HTML
     return path in VIEWS or path.startswith(ASSETS)
 

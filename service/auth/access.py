@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OPEN_PATHS: Final = frozenset({"/livez", "/readyz"})
 MAX_CALLERS: Final = 10_000
-DENIED: Final = "runner_policy_access_denied"
+DENIED_METRIC: Final = "runner_policy_access_denied"
 
 
 class Permission(Struct):
@@ -142,7 +142,7 @@ class Access:
         self._buckets[name] = (left - 1, now)
 
     def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:
-        self._metrics.count(DENIED, reason)
+        self._metrics.count(DENIED_METRIC, reason)
         return Refused(kind, detail, wait=wait)
 
 

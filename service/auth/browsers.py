@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from policy.messages import quoted
-from service.auth.access import DENIED, OPEN_PATHS
+from service.auth.access import DENIED_METRIC, OPEN_PATHS
 from service.documents.accept import headers_of
 from service.problems import Refused
 
@@ -88,7 +88,7 @@ class BrowserGuard:
     def _check_host(self, scope: Scope, host: bytes) -> None:
         if scope["path"] in OPEN_PATHS and not scope["query_string"]:
             return  # a probe uses the address of the pod or the machine
-        self._metrics.count(DENIED, "host")
+        self._metrics.count(DENIED_METRIC, "host")
         name = host[:MAX_HOST].decode("latin-1")
         raise Refused(
             "unknown-host",
@@ -108,7 +108,7 @@ class BrowserGuard:
         is_link = scope["method"] == "GET" and target == (b"navigate", b"document")
         if is_same or is_link or scope["method"] == "OPTIONS":
             return
-        self._metrics.count(DENIED, "origin")
+        self._metrics.count(DENIED_METRIC, "origin")
         raise Refused(
             "cross-origin",
             "a page of another origin sent this; without tokens only the service's own pages are answered",

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from policy.impact.changes import ChangeKind, ReleaseChange
     from policy.impact.targets import Target
     from policy.policy import Policy
-    from policy.replay.records import Past
+    from policy.replay.records import PastRequest
     from policy.rules.releases import Releases
     from service.log.query import LogFilter
     from service.log.store import Store
@@ -160,7 +160,7 @@ def _results(
         yield recorded, after, change
 
 
-def _past(recorded: Recorded) -> Past | RequestInvalid:
+def _past(recorded: Recorded) -> PastRequest | RequestInvalid:
     return recorded.past
 
 

@@ -40,7 +40,7 @@ ROUNDS: Final = 4
 MAX_WAITING: Final = 64
 """Waiting requests per caller."""
 
-RESERVED: Final = 1
+RESERVED_WORKERS: Final = 1
 """Worker processes that only short jobs may have while all others work."""
 MAX_SHORT_BODY: Final = 32 << 10
 """The largest body of a short job, in bytes."""
@@ -155,8 +155,8 @@ class Pool:
 
         Large answers are files in ``folder``. ``charge`` charges a caller for decisions.
         """
-        self._slots = Slots(size, MAX_WAITING, "busy", RESERVED)
-        self._free = [Worker() for _ in range(size + RESERVED)]
+        self._slots = Slots(size, MAX_WAITING, "busy", RESERVED_WORKERS)
+        self._free = [Worker() for _ in range(size + RESERVED_WORKERS)]
         self._charge = charge
         self._busy: set[Worker] = set()
         self._seconds = seconds

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 encode: Final = msgspec.json.Encoder().encode
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-ERASED: Final = ["/input/deployment"]
+ERASED_POINTERS: Final = ["/input/deployment"]
 NUL: Final = re.compile(rb"(\\\\)|\\u0000")
 """A NUL in JSON text, or a backslash, which may stand before `u0000` as text."""
 PLACE: Final = re.compile(r"\$\[(\d+)\]")
@@ -279,7 +279,7 @@ def record(stored: Row) -> Record:
         Raw(stored.input),
         Raw(stored.result),
         {"timer_server_handler_ns": stored.nanoseconds},
-        ERASED if stored.erased else [],
+        ERASED_POINTERS if stored.erased else [],
     )
 
 

@@ -45,7 +45,7 @@ class ReadOperation(Struct, frozen=True):
     """The schemas of the other media types of the answer."""
 
 
-LANDING: Final = {
+LANDING_OPERATION: Final = {
     "summary": "Landing Page",
     "description": "What the service is, the loaded rules, and links: a page, text by default, or JSON.",
 }
@@ -54,7 +54,7 @@ LANDING: Final = {
 def paths_of_read_endpoints(described: dict[str, Any], service: ServiceState) -> dict[str, Any]:
     """The endpoints that FastAPI describes, completed, and the landing page, by path."""
     operations = _operations(service)
-    described = {**described, "/": {"get": LANDING}}
+    described = {**described, "/": {"get": LANDING_OPERATION}}
     return {path: {"get": _operation(path, item["get"], operations[path], service)} for path, item in described.items()}
 
 

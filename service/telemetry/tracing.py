@@ -30,7 +30,7 @@ NAME: Final = "runner-policy"
 EXPORTER, PROTOCOL = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_PROTOCOL"
 HTTP: Final = "http/protobuf"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"})
-FAILED: Final = 500
+FIRST_SERVER_ERROR: Final = 500
 
 
 class InvalidTracingSetting(Exception):
@@ -173,7 +173,7 @@ class Tracing:
             span.update_name(_name(scope["method"] if scope["method"] in METHODS else "_OTHER", found))
         if status:
             span.set_attribute("http.response.status_code", status)
-        if status >= FAILED:
+        if status >= FIRST_SERVER_ERROR:
             span.set_attribute("error.type", str(status))
             span.set_status(self._failed)
         span.end()

@@ -26,7 +26,7 @@ from tables import table
 from policy.intake.manifests.registry import ADAPTERS
 from service.admission.engines import KINDS_WITH_ENV, KINDS_WITH_IMMUTABLE_ENV
 from service.auth.tokens import read_tokens
-from service.jobs.pool import RESERVED
+from service.jobs.pool import RESERVED_WORKERS
 from service.jobs.worker import MEMORY_LIMIT
 from service.settings import Settings
 
@@ -289,7 +289,7 @@ def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
     """A dry run may take 1 GiB and a worker process 512 MiB, and a container that exceeds its limit is ended."""
     [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
     settings = settings_of(rendered(overlay))
-    jobs = int(settings[f"{PREFIX}JOB_CONCURRENCY"]) + RESERVED
+    jobs = int(settings[f"{PREFIX}JOB_CONCURRENCY"]) + RESERVED_WORKERS
     each = int(settings[f"{PREFIX}CANDIDATE_CONCURRENCY"]) * GIB + jobs * MEMORY_LIMIT
     assert quantity(container["resources"]["limits"]["memory"]) >= int(settings[f"{PREFIX}WORKERS"]) * each + GIB // 4
 

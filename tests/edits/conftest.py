@@ -12,7 +12,7 @@ from edits.test_fix_kinds import QWEN
 
 from policy.cli.fix_files import Files
 from policy.decision.remedies import Change
-from policy.edits.plan import Planner, Wanted
+from policy.edits.plan import Planner, WantedChanges
 from policy.edits.sources import Engine
 from policy.intake.model_finder import ModelFinder
 from policy.policy import Policy
@@ -41,7 +41,7 @@ def changed(catalogue: Catalogue, tmp_path: Path) -> Callable[..., tuple[list[st
         engines = [each for each in files.engines(files.texts) if isinstance(each, Engine)]
         day = date(2026, 1, 1)
         wanted = changes or (Change(variable=VARIABLE_NAME, to=None),)
-        plan = Planner(deciding, files, day).write([Wanted(engine, wanted) for engine in engines])
+        plan = Planner(deciding, files, day).write([WantedChanges(engine, wanted) for engine in engines])
         return [each.reason for each in plan.refused.values()], plan.texts[str(path)]
 
     return remove

@@ -77,7 +77,7 @@ LISTS: Final = re.compile(rf"(?:{COMMAND}(?:(?:&&|\|\||\|(?!&)){COMMAND})*+(?:[;
 Saves four of five calls for a script of short commands.
 """
 MAX_SHOWN: Final = 40
-OPENING: Final = re.compile(r"""\$(?:\{[#!]?\w{0,36}|\(\(|[\['"])?""")
+EXPANSION_START: Final = re.compile(r"""\$(?:\{[#!]?\w{0,36}|\(\(|[\['"])?""")
 """Matches the beginning of an expansion, with the variable's name."""
 CLOSINGS: Final = {"${": "}", "$((": "))", "$[": "]", '$"': '"'}
 """The end of an expansion, by its beginning."""
@@ -119,7 +119,7 @@ def uncertain_construct(text: str, *, is_bash: bool) -> str:
 
 def _shown_expansion(text: str) -> str:
     """The beginning of a text up to the end of its expansion, or its opening if the rest may be a secret."""
-    opening = OPENING.match(text)
+    opening = EXPANSION_START.match(text)
     assert opening is not None  # INVARIANT: an expansion begins with a dollar
     kind = next((kind for kind in CLOSINGS if opening.group().startswith(kind)), "")
     rest, closing, _ = text[opening.end() :].partition(CLOSINGS[kind]) if kind else (text[opening.end() :], "", "")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policy.intake.command.vllm_command import ServerCommand
 
 MODULES: Final = frozenset({"dynamo.vllm", "dynamo.vllm.main", "dynamo.vllm.unified_main"})
-ADDED: Final = "added by Dynamo"
+DYNAMO_PLACE: Final = "added by Dynamo"
 MAX_WARNINGS: Final = 8
 PREFIX_CACHING: Final = "--enable-prefix-caching"
 CONNECTORS: Final[dict[str, dict[str, Any]]] = {
@@ -112,7 +112,7 @@ def with_vllm_arguments(server: ServerCommand, env: Mapping[str, str | None]) ->
     names: list[str] = []
     own: list[tuple[str, str]] = []
     is_connector, awaiting = False, ""
-    where = ADDED
+    where = DYNAMO_PLACE
     for word, place in zip(server.words, server.places, strict=True):
         flag, equals, text = word.partition("=")
         if word.startswith("--"):
@@ -139,7 +139,7 @@ def with_vllm_arguments(server: ServerCommand, env: Mapping[str, str | None]) ->
         places += [where] * 2
     if not any(_name(word) in {PREFIX_CACHING, "--no-enable-prefix-caching"} for word in words):
         words.append(PREFIX_CACHING)
-        places.append(ADDED)
+        places.append(DYNAMO_PLACE)
     doubts = [*server.doubts, *_flag_doubts(own), *_variable_doubts({**env, **server.env}), *_loader_doubts(words)]
     return replace(server, words=words, places=places, warnings=[*server.warnings, *warnings], doubts=doubts)
 

@@ -59,10 +59,10 @@ IGNORED_FLAGS: Final = {
     "--config": "it reads no file of options; write them as arguments",
 }
 VLLM: Final = "vllm"
-UNLIMITED: Final = 1_000_000
+ANY_NUMBER: Final = 1_000_000
 """The number of values of a flag that takes any number of them."""
 TRANSFORMERS: Final = "huggingface"
-ADDED: Final = "added by KServe's Hugging Face server"
+SERVER_PLACE: Final = "added by KServe's Hugging Face server"
 UNCERTAIN_BACKEND: Final = (
     "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"
 )
@@ -161,7 +161,7 @@ def _values_of(flag: str) -> int | None:
         return None
     if found.constant is not None:
         return 0
-    return UNLIMITED if found.nargs == "+" else found.nargs if isinstance(found.nargs, int) else 1
+    return ANY_NUMBER if found.nargs == "+" else found.nargs if isinstance(found.nargs, int) else 1
 
 
 def _renamed(word: str, flag: str) -> str:

@@ -18,7 +18,7 @@ from policy.intake.command.dynamo_arguments import with_vllm_arguments
 from policy.intake.command.evaluated_variables import note_variables, server_variables
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.hidden_starts import hidden_start, places_program
-from policy.intake.command.huggingface_server import ADDED, size_flags
+from policy.intake.command.huggingface_server import SERVER_PLACE, size_flags
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.own_arguments import own_arguments
 from policy.intake.command.program_walk import server_of
@@ -156,7 +156,7 @@ def _command_line(
             found = with_vllm_arguments(found, env)
         elif found.is_huggingface_server and gpus:
             size = size_flags(gpus)
-            found = replace(found, words=[*found.words, *size], places=[*found.places, *[ADDED] * len(size)])
+            found = replace(found, words=[*found.words, *size], places=[*found.places, *[SERVER_PLACE] * len(size)])
         return CommandLine(
             found.words,
             found.places,

@@ -13,7 +13,7 @@ from policy.intake.command.flag_arguments import may_be_secret
 from policy.intake.command.flags import flags, in_other_release, releases_clause, with_dashes
 from policy.intake.command_line import UnknownFlag
 from policy.masking import HIDDEN, masked
-from policy.messages import QUOTED, nearest, quoted
+from policy.messages import MAX_QUOTED, nearest, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
             f"{releases_clause(first, last, 'has', 'have')}{instead}"
         )
         return flag
-    near = _suggestion(key[:QUOTED], release)
+    near = _suggestion(key[:MAX_QUOTED], release)
     result.add_launch_error(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
     return None
 

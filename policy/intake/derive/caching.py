@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policy.intake.provenance import Provenance
 
 MODE: Final = "cache_config.mamba_cache_mode"
-CACHING: Final = "cache_config.enable_prefix_caching"
+PREFIX_CACHING: Final = "cache_config.enable_prefix_caching"
 HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 
 
@@ -50,7 +50,7 @@ def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, ta
     caching, cached_by = _prefix_caching(derived, target, options, tables)
     known = {
         MODE: stated,
-        CACHING: caching,
+        PREFIX_CACHING: caching,
         "model_config.supports_mamba_prefix_caching": target.resolved.model.supports_mamba_prefix_caching,
         "speculative_config": derived.facts["speculative_config"][0] or None,
     }
@@ -75,4 +75,6 @@ def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions,
         "pooler_config.seq_pooling_type": target.seq_pooling_type,
         "pooler_config.tok_pooling_type": target.tok_pooling_type,
     }
-    return bool(evaluate_rows([{CACHING: tables.constants["prefix_caching"]}], known.get).get(CACHING)), DEFAULT
+    return bool(
+        evaluate_rows([{PREFIX_CACHING: tables.constants["prefix_caching"]}], known.get).get(PREFIX_CACHING)
+    ), DEFAULT

@@ -18,7 +18,7 @@ BACKEND: Final = "parallel_config.distributed_executor_backend"
 RANKS: Final = "parallel_config.data_parallel_size"
 WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
 PLATFORM: Final = "environment.platform"
-MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
+MULTIPROCESSING_VARIABLE: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
 RANKS_VARIABLE: Final = "VLLM_DP_SIZE"
 RANKS_TEXT: Final = re.compile(r"\+?0{0,9}[1-9][0-9]{0,8}", re.ASCII)
 """Matches a number of ranks in the variable; Python reads no number of more than 4,300 digits."""
@@ -38,7 +38,7 @@ def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int
     """Apply the CPU platform's hook."""
     if derived.facts["parallel_config.enable_dbo"][0]:
         derived.facts["parallel_config.enable_dbo"] = False, PLATFORM
-    if derived.facts[BACKEND][0] == "uni" and (series < (0, 23) or env.get(MULTIPROCESSING, "1") == "1"):
+    if derived.facts[BACKEND][0] == "uni" and (series < (0, 23) or env.get(MULTIPROCESSING_VARIABLE, "1") == "1"):
         derived.facts[BACKEND] = "mp", PLATFORM
 
 

@@ -29,7 +29,7 @@ def _members(member: Member) -> dict[str, Member]:
 _MEMBERS: Final = _members(TREE)
 LEGAL: Final = defaults((0, 0))
 """A legal value for each fact, in the order of the row."""
-NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
+NULLABLE_FACTS: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
 
 
 class FactCheck(Struct, frozen=True):
@@ -83,7 +83,7 @@ def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault])
         elif type(value) is check.type and (fits is None or fits(value)):
             if check.take is not None:
                 row[index] = check.take(value)
-        elif value is not None or name not in NULLABLE:
+        elif value is not None or name not in NULLABLE_FACTS:
             faults.append(
                 RequestFault(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}")
             )

@@ -38,7 +38,7 @@ DOCUMENT: Final = "config_dict."
 MTP: Final = "mtp"
 BACKEND_MTP: Final = ("TransformersForMTP", "TransformersMoEForMTP")
 """The Transformers backend's drafts of a dense model and of one with experts; the older releases have none."""
-UNRECOGNIZED: Final = "unrecognized"
+UNRECOGNIZED_METHOD: Final = "unrecognized"
 
 
 class Speculation(Struct, frozen=True):
@@ -220,9 +220,9 @@ def _read_draft(
             return known[name]
         return configuration.at(name.removeprefix(CONFIG)) if name.startswith(CONFIG) else None
 
-    known["method"] = UNRECOGNIZED
+    known["method"] = UNRECOGNIZED_METHOD
     by_method = [{"method": tables.constants["draft_method"]}]
-    is_recognized = evaluate_rows(by_method, key).get("method") != UNRECOGNIZED
+    is_recognized = evaluate_rows(by_method, key).get("method") != UNRECOGNIZED_METHOD
     known["method"] = method
     known["method"] = method = evaluate_rows(by_method, key).get("method", method)
     written = evaluate_rows(tables.constants["draft_overrides"], key)

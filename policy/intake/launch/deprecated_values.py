@@ -15,7 +15,7 @@ from policy.intake.model.tables import releases
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REMOVED_IN: Final = re.compile(r"removed in v?(\d+\.\d+(?:\.\d+)?)")
+REMOVAL_RELEASE: Final = re.compile(r"removed in v?(\d+\.\d+(?:\.\d+)?)")
 
 
 def deprecated_values_of(dest: str) -> Iterator[dict[str, Any]]:
@@ -25,7 +25,7 @@ def deprecated_values_of(dest: str) -> Iterator[dict[str, Any]]:
         if not check.is_warning or check.at != dest:
             continue
         text = HOLE.sub("{…}", " ".join(check.says.split()))
-        named = REMOVED_IN.search(text)
+        named = REMOVAL_RELEASE.search(text)
         for holds, group in groupby(order, key=check.holds_in):
             span = list(group)
             if holds:

@@ -12,7 +12,7 @@ from policy.intake.launch.models import UnknownArgument, has_known_type
 from policy.intake.launch.values import UnknownVariable
 from policy.intake.model.formula import EMPTY, OPERATION_ERRORS, Incomputable, Scope, compute
 from policy.masking import masked
-from policy.messages import QUOTED
+from policy.messages import MAX_QUOTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -122,5 +122,5 @@ def _shown(formula: Any, key: Callable[[str], Any]) -> str:
         text = ", ".join(masked(str(item)) for item in found) if isinstance(found, list | tuple) else masked(str(found))
     except (Incomputable, ValueError):  # not known, or a number that is too long to show
         return "…"
-    most = MAX_LIST if isinstance(found, list | tuple) else QUOTED
+    most = MAX_LIST if isinstance(found, list | tuple) else MAX_QUOTED
     return text if len(text) <= most else f"{text[:most]}…"

@@ -23,7 +23,7 @@ from policy.intake.manifests.hooks import read_hook
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.images import is_placeholder
 from policy.intake.manifests.mounts import HOMES, Mounts, known_folder
-from policy.messages import QUOTED, quoted
+from policy.messages import MAX_QUOTED, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,7 +171,7 @@ def _add_variables(draft: EngineDraft, run: ContainerRun, variables: PassedVaria
             if is_unknown or (not equals and variable.endswith("*")):  # Podman passes on those with this prefix
                 draft.has_hidden_variables = True
                 is_passed = is_passed or not is_unknown
-                draft.note(HIDDEN_VARIABLES.format(f"{name} {variable[:QUOTED]}"))
+                draft.note(HIDDEN_VARIABLES.format(f"{name} {variable[:MAX_QUOTED]}"))
             elif equals:
                 draft.env[variable] = None if type(value) is Unknown else setting
                 before_unknown.append(variable)

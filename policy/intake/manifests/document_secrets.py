@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.secret_names import is_secret
 from policy.stated_secrets import (
-    HARMLESS,
+    HARMLESS_WORDS,
     TEXT,
     all_of_pairs,
     are_harmless,
@@ -58,7 +58,7 @@ HARMLESS_FIELDS: Final = frozenset(
     }
 )
 """Fields of kinds that are named like secrets, but hold other names."""
-CONTINUED: Final = (("command", "args"), ("entrypoint", "command"), ("entrypoint", "args"))
+COMMAND_PAIRS: Final = (("command", "args"), ("entrypoint", "command"), ("entrypoint", "args"))
 """Fields whose words are one command: Kubernetes', Compose's, Nomad's."""
 UTF_8: Final = getincrementaldecoder("utf-8")
 """Decodes bytes that may end within a character, as a value is cut."""
@@ -82,7 +82,7 @@ def secrets_of(document: Any) -> Iterator[str]:
         elif type(value) is dict:
             if "name" in value and "value" in value and type(name := value["name"]) is str and is_secret(name):
                 yield from _with_decoded(secrets_of_names({name: value["value"]}))
-            for first, second in CONTINUED:
+            for first, second in COMMAND_PAIRS:
                 if first in value and second in value:
                     yield from secrets_of_words([*_words(value[first])[-1:], *_words(value[second])[:1]])
             for key, item in value.items():
@@ -93,7 +93,7 @@ def secrets_of(document: Any) -> Iterator[str]:
                 if type(item) is str:
                     if key == APPLIED_ANNOTATION:
                         found.append((_applied(item), False))
-                    elif item not in HARMLESS and not is_harmless(item):
+                    elif item not in HARMLESS_WORDS and not is_harmless(item):
                         yield from secrets_of_text(item)
                 elif item:
                     found.append((item, key in VARIABLES))

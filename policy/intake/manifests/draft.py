@@ -28,7 +28,7 @@ from policy.intake.manifests.placed_programs import ProgramsBeside
 from policy.intake.manifests.signs import are_server_arguments, names_hub_model, shows_vllm
 from policy.intake.manifests.stated_variables import StatedVariables
 from policy.intake.manifests.working_folder import start_folder, working_folder
-from policy.messages import QUOTED, quoted
+from policy.messages import MAX_QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ class EngineDraft:
             is_hidden = hides_next(word, is_hidden=is_hidden)
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
-                self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
+                self.note(f"env.{name[:MAX_QUOTED]}: the value is a template; only the rendered output shows it")
         if self.server is not None:
             self.doubts += [doubt for doubt in self.server.folder_doubts if doubt not in self.server.doubts]
         env = {name: None if value and TEMPLATE in value else value for name, value in self.env.items()}

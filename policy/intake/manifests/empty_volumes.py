@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 EMPTY_DIR: Final = "emptyDir"
-PROJECTED: Final = "projected"
+PROJECTED_VOLUME: Final = "projected"
 MAX_WRITERS: Final = 2
 """The most containers kept that may fill a volume; of two, at least one is not the engine's."""
 FILE_SOURCES: Final = frozenset({"secret", "downwardAPI", "serviceAccountToken"})
@@ -75,8 +75,8 @@ def _is_empty(volume: dict[str, Any]) -> bool:
     kinds = [kind for kind, source in volume.items() if kind != "name" and source is not None]
     if EMPTY_DIR in volume:
         return kinds in ([], [EMPTY_DIR])
-    if kinds == [PROJECTED]:
-        sources = volume[PROJECTED].get("sources") if isinstance(volume[PROJECTED], dict) else None
+    if kinds == [PROJECTED_VOLUME]:
+        sources = volume[PROJECTED_VOLUME].get("sources") if isinstance(volume[PROJECTED_VOLUME], dict) else None
         return isinstance(sources, list) and all(isinstance(each, dict) and _has_files(each) for each in sources)
     return len(kinds) == 1 and _has_files(volume)
 

@@ -50,7 +50,7 @@ SCHEDULER: Final = fields(
 ROUTER: Final = fields(
     gateway=fields("refs"), ingress=fields("refs"), route=fields("group http weight"), scheduler=SCHEDULER
 )
-OFFLOADING: Final = fields(
+OFFLOADING_FIELDS: Final = fields(
     "cpu evictionPolicy",
     secondary=fields(fileSystem=fields(emptyDir=fields("size"), pvc=fields("spec", ref=fields("name path")))),
 )
@@ -65,7 +65,7 @@ LLM_MODEL: Final = fields(
 """The model of an LLMInferenceService; `criticality` is of v1alpha1. An adapter is a model too, but has no adapters."""
 WORKLOAD: Final = fields(
     "annotations labels replicas rolloutStrategy scaling template worker",
-    kvCacheOffloading=OFFLOADING,
+    kvCacheOffloading=OFFLOADING_FIELDS,
     parallelism=fields("data dataLocal dataRPCPort expert pipeline tensor"),
 )
 LLM: Final = WORKLOAD | fields(

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _Place = tuple[str, list[str | int], dict[str, Any]]
 
-VOLUME: Final = re.compile(r"kserve-provision-location(?:-.*)?|kserve-pvc-source", re.DOTALL)
+MODEL_VOLUME: Final = re.compile(r"kserve-provision-location(?:-.*)?|kserve-pvc-source", re.DOTALL)
 """Matches the name of a volume that has the model, or a part of it."""
-CONTAINER: Final = re.compile(r"(?:storage-initializer|modelcar)(?:-.*)?", re.DOTALL)
+MODEL_CONTAINER: Final = re.compile(r"(?:storage-initializer|modelcar)(?:-.*)?", re.DOTALL)
 """Matches the name of a container that brings the model."""
 AGENT: Final = "agent"
 """The container that downloads the models of an InferenceService with several models."""
@@ -132,7 +132,7 @@ def _pod_doubt(pod: ManifestNode, derived: Collection[str], *, is_merged: bool =
     """
 
     def of_model(name: object) -> bool:
-        return isinstance(name, str) and (name in derived or VOLUME.fullmatch(name) is not None)
+        return isinstance(name, str) and (name in derived or MODEL_VOLUME.fullmatch(name) is not None)
 
     for place, volume in enumerate(_objects_or_none(pod.value, "volumes")):
         if volume is not None and of_model(volume.get("name")) and not _is_empty_dir(volume):
@@ -156,7 +156,7 @@ def _brings_model(field: str, container: dict[str, Any], *, is_merged: bool) -> 
         return any(value and key not in DOWNLOADER_FIELDS for key, value in container.items()) or any(
             _name(variable) not in DOWNLOADER_VARIABLES for variable in _objects(container, "env")
         )
-    return CONTAINER.fullmatch(name) is not None or (not is_merged and field == LISTS[1] and name == AGENT)
+    return MODEL_CONTAINER.fullmatch(name) is not None or (not is_merged and field == LISTS[1] and name == AGENT)
 
 
 def _name(part: dict[str, Any]) -> str:

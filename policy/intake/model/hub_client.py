@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from policy.intake.model.hub_errors import HubQuery, ModelSource, Outcome
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
-RETRYABLE: Final = {408, 429, 500, 502, 503, 504}
+RETRYABLE_STATUSES: Final = {408, 429, 500, 502, 503, 504}
 # huggingface_hub uses these headers as file names without checking them: with `..` or `/`, a hub could make it read or
 # write any file of the service. It strips `W` and `/` before an ETag, and the quotes.
 ETAG: Final = re.compile(r'(?:W/)?"?(?!W*\.)(?!.*\.\.)[!#-.0-[\]-~]{1,200}"?', re.ASCII)
@@ -325,7 +325,7 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _check(response: httpx.Response) -> None:
-    if response.status_code in RETRYABLE:
+    if response.status_code in RETRYABLE_STATUSES:
         raise HubUnreachable(f"the hub answers {response.status_code}; try again later, {INSTEAD}")
     for name, legal in FILE_NAMES.items():
         if any(not legal.fullmatch(value) for value in response.headers.get_list(name)):

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 REDIRECT: Final = "VLLM_MODEL_REDIRECT_PATH"
 MODELSCOPE: Final = "VLLM_USE_MODELSCOPE"
 ENDPOINT: Final = "HF_ENDPOINT"
-STAGING: Final = "HUGGINGFACE_CO_STAGING"
+STAGING_VARIABLE: Final = "HUGGINGFACE_CO_STAGING"
 """The variable that selects the hub's test server, whatever `HF_ENDPOINT` is."""
-READ_VARIABLES: Final = frozenset({REDIRECT, MODELSCOPE, ENDPOINT, STAGING})
+READ_VARIABLES: Final = frozenset({REDIRECT, MODELSCOPE, ENDPOINT, STAGING_VARIABLE})
 HUB: Final = "https://huggingface.co"
 TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
 MAX_PARTS: Final = 8
@@ -42,9 +42,9 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
         )
     if modelscope is None or modelscope.lower() == "true":
         found.append(f"`{MODELSCOPE}` is set, so vLLM loads models from ModelScope, not from the hub; {MAY_DIFFER}")
-    endpoint, staging = env.get(ENDPOINT, ""), env.get(STAGING, "")
+    endpoint, staging = env.get(ENDPOINT, ""), env.get(STAGING_VARIABLE, "")
     is_other = {
-        STAGING: staging is None or staging.upper() in TRUE,
+        STAGING_VARIABLE: staging is None or staging.upper() in TRUE,
         ENDPOINT: endpoint is None or endpoint.rstrip("/") not in {"", HUB},
     }
     for name in (name for name, is_set in is_other.items() if is_set and not all(map(isabs, models))):

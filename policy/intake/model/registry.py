@@ -15,7 +15,7 @@ from policy.intake.model.configuration import Configuration, architectures_state
 from policy.intake.model.expert_count import blocks_have_experts, is_positive
 from policy.intake.model.formula import Incomputable, compute
 from policy.masking import masked
-from policy.messages import QUOTED
+from policy.messages import MAX_QUOTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -250,7 +250,7 @@ class _ClassSelection:
                 return found, backend
             if backend is None and "auto_map" not in self.configuration.stated:
                 raise Unsupported(
-                    f"The Transformers implementation of {masked(self.architectures[0])[:QUOTED]!r} "
+                    f"The Transformers implementation of {masked(self.architectures[0])[:MAX_QUOTED]!r} "
                     "is not compatible with vLLM."
                 )
         unknown = not any(architecture in self.tables.models for architecture in self.architectures)
@@ -304,7 +304,7 @@ class _ClassSelection:
 
     def _refusal(self) -> str:
         """The message of vLLM, with long names and long lists truncated."""
-        shown = [masked(architecture)[:QUOTED] for architecture in self.architectures[:MAX_SHOWN]]
+        shown = [masked(architecture)[:MAX_QUOTED] for architecture in self.architectures[:MAX_SHOWN]]
         more = f" and {len(self.architectures) - MAX_SHOWN} more" if len(self.architectures) > MAX_SHOWN else ""
         for architecture in self.architectures:
             if architecture in self.tables.previously:

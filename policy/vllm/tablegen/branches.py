@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policy.vllm.tablegen.modules import Module, World
 
-RETURNED = "return"
+RETURN_PATH = "return"
 """The path of a method's result, which is True for a bare `return`."""
 
 FILE = "file "
@@ -75,7 +75,7 @@ class Branches:
                 case ast.Expr(value=ast.Call() as call):
                     self._call(call)
                 case ast.Return(value=returned):
-                    self.written[RETURNED] = (
+                    self.written[RETURN_PATH] = (
                         self.formula(returned) if returned is not None and not self._is_root(returned) else True
                     )
                     return
@@ -370,7 +370,7 @@ def _joined_path(prefix: str, name: str) -> str:
 
 def unwritten(name: str) -> Any:
     """The value of a path that was never assigned."""
-    return False if name == RETURNED else "" if name == "part" else ["key", name]
+    return False if name == RETURN_PATH else "" if name == "part" else ["key", name]
 
 
 def _choice(condition: Any, then: Any, otherwise: Any) -> Any:

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from policy.vllm.tablegen.modules import Imported, Module, SourceDefinition, World
+from policy.vllm.tablegen.modules import ImportedName, Module, SourceDefinition, World
 from policy.vllm.tablegen.values import SourceUnreadable, value
 
 
@@ -88,7 +88,7 @@ def klass_of(
         case ast.Attribute(value=ast.Name(id=owner), attr=name):
             holder = world.find(module, owner)
             if (
-                isinstance(holder, Imported)
+                isinstance(holder, ImportedName)
                 and holder.name is None
                 and (inner := world.module(holder.module)) is not None
             ):
@@ -103,13 +103,15 @@ def klass_of(
     return Outside(ast.unparse(node)[:60])
 
 
-def _defined_class(world: World, definition: SourceDefinition | Imported | None, name: str) -> Klass | Outside | None:
+def _defined_class(
+    world: World, definition: SourceDefinition | ImportedName | None, name: str
+) -> Klass | Outside | None:
     match definition:
         case SourceDefinition(module=module, node=ast.ClassDef() as node):
             return world_klass(world, module, node)
         case SourceDefinition(module=module, node=ast.expr() as node):
             return klass_of(world, module, node)
-        case Imported(module=origin):
+        case ImportedName(module=origin):
             return Outside(f"{origin}.{name}")
     return Outside(name)
 

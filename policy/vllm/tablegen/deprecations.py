@@ -41,7 +41,7 @@ WARNING_CALLS: Final = frozenset({"warning", "warning_once", "warn", "deprecated
 MAX_DEPTH: Final = 2
 """How deep the fields of an object are read: `compilation_config.pass_config.enable_fusion` is two deep."""
 
-MARKED: Final = re.compile(r"[\[(]?(?:DEPRECATED|Deprecated)\b")
+DEPRECATION_MARK: Final = re.compile(r"[\[(]?(?:DEPRECATED|Deprecated)\b")
 SUBJECT: Final = re.compile(
     r"(?:The |argument )?[`'\"]*(?P<name>-{0,2}[A-Za-z_][\w.-]*)[`'\"]*(?: option| flag| field| parameter| argument)?"
     r" (?:will be deprecated|(?:is|has been) (?:deprecated|replaced|renamed)|will be removed)\b"
@@ -50,7 +50,7 @@ END: Final = re.compile(r"\.\)? (?=[A-Z`'\"(\[-]|[a-z]+_\w+ )|(?<=[a-z.])(?= ?\(
 """The end of a sentence; some are followed by a bracket at once."""
 THIS: Final = re.compile(r"(?:Warning: )?This (?:option|flag|field|parameter|argument) is deprecated\b")
 FOLLOWS: Final = re.compile(r"(?i)\bremoved in|\bno effect|\buse |\bset |will be removed")
-REMOVED: Final = re.compile(r"removed in (?:version )?v?(\d+\.\d+(?:\.\d+)?)\b")
+REMOVAL_RELEASE: Final = re.compile(r"removed in (?:version )?v?(\d+\.\d+(?:\.\d+)?)\b")
 INSTEAD: Final = re.compile(
     r"(?i)(?:(?:^|[.,;] ?|please )use|replaced (?:by|with)|renamed to|alias for) (?:the )?(?P<what>.{1,200}?)"
     r"(?=,| instead| to | line argument|$)"
@@ -120,7 +120,7 @@ def deprecation(
     while last < len(sentences) and FOLLOWS.search(sentences[last]) is not None:
         last += 1
     said = _joined(text, sentences[first:last])
-    removed = REMOVED.search(said)
+    removed = REMOVAL_RELEASE.search(said)
     row: dict[str, object] = {"text": said}
     if removed is not None:
         row["removed_in"] = removed[1]
@@ -148,7 +148,7 @@ def _joined(text: str, sentences: Sequence[str]) -> str:
 
 
 def _is_about(sentence: str, names: Collection[str], *, is_own: bool) -> bool:
-    if is_own and (MARKED.match(sentence) is not None or THIS.search(sentence) is not None):
+    if is_own and (DEPRECATION_MARK.match(sentence) is not None or THIS.search(sentence) is not None):
         return True
     subject = SUBJECT.match(sentence)
     return subject is not None and (subject["name"] in names or subject["name"].lower() in names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from policy.vllm.tablegen.branches import RETURNED, Branches, method_of, substitute, unwritten
+from policy.vllm.tablegen.branches import RETURN_PATH, Branches, method_of, substitute, unwritten
 from policy.vllm.tablegen.formulas import keys_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ALGORITHMS = "vllm.transformers_utils.configs.speculators.algos"
 SPECULATORS = "vllm.transformers_utils.configs.speculators.base"
 DRAFT_ARCHITECTURES = "draft_model_config.architectures"
 DRAFT_TYPE = "draft_model_config.hf_config.model_type"
-REWRITTEN_PATHS = ("model_type", "architectures", "layer_types", "part", RETURNED)
+REWRITTEN_PATHS = ("model_type", "architectures", "layer_types", "part", RETURN_PATH)
 DRAFT_PATHS = (DRAFT_ARCHITECTURES, DRAFT_TYPE, "parallel_drafting")
 Table = dict[str, Any]
 

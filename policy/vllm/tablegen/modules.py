@@ -14,14 +14,14 @@ PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu")
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedName:
     """`from module import name`, or `import module` if the name is None."""
 
     module: str
     name: str | None
 
 
-Bound = ast.stmt | ast.expr | Imported
+Bound = ast.stmt | ast.expr | ImportedName
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ class World:
                     break
         return self._modules[name]
 
-    def find(self, module: Module, name: str, depth: int = 0) -> SourceDefinition | Imported | None:
-        """The definition of a module's name, through imports and aliases; an `Imported` if it is not in the sources."""
+    def find(self, module: Module, name: str, depth: int = 0) -> SourceDefinition | ImportedName | None:
+        """The definition of a name, through imports and aliases; an `ImportedName` if the sources do not have it."""
         bound = module.bound.get(name, module.typing_only.get(name))
         if depth > 40:  # noqa: PLR2004 circular imports
             return None
@@ -81,7 +81,7 @@ class World:
                 ),
                 None,
             )
-        if isinstance(bound, Imported):
+        if isinstance(bound, ImportedName):
             if bound.name is None:
                 return bound
             return self._find_in(bound.module, bound.name, depth) or bound
@@ -94,11 +94,11 @@ class World:
         path = f"{module_name.replace('.', '/')}.py"
         return path not in self.reading or name in self.reading.text(path)
 
-    def _find_in(self, module_name: str, name: str, depth: int) -> SourceDefinition | Imported | None:
+    def _find_in(self, module_name: str, name: str, depth: int) -> SourceDefinition | ImportedName | None:
         module = self.module(module_name)
         found = self.find(module, name, depth + 1) if module is not None else None
         if found is None and self.module(f"{module_name}.{name}") is not None:
-            return Imported(f"{module_name}.{name}", None)
+            return ImportedName(f"{module_name}.{name}", None)
         return found
 
     def statements(self, body: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, bool]]:
@@ -165,7 +165,7 @@ class World:
                     self._bind_import(module, statement, into)
                 case ast.Import(names=names):
                     for alias in names:
-                        into[alias.asname or alias.name.partition(".")[0]] = Imported(
+                        into[alias.asname or alias.name.partition(".")[0]] = ImportedName(
                             alias.name if alias.asname else alias.name.partition(".")[0], None
                         )
                 case ast.Assign(targets=targets, value=value):
@@ -193,7 +193,7 @@ class World:
             if alias.name == "*":
                 module.stars.append(origin)
             else:
-                into[alias.asname or alias.name] = Imported(origin, alias.name)
+                into[alias.asname or alias.name] = ImportedName(origin, alias.name)
 
 
 def _with_earlier_value(name: str, value: ast.expr, into: dict[str, Bound]) -> ast.expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from policy.vllm.tablegen.branches import RETURNED, Branches, ObjectPath, method_of, substitute
+from policy.vllm.tablegen.branches import RETURN_PATH, Branches, ObjectPath, method_of, substitute
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.modules import SourceDefinition
 from policy.vllm.tablegen.values import SourceUnreadable, value
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 VLLM = "vllm.config.vllm"
 MODEL = "vllm.config.model"
 ARGUMENTS = "vllm.engine.arg_utils"
-SUPPORTED = "model_config.is_prefix_caching_supported"
+CACHING_SUPPORT = "model_config.is_prefix_caching_supported"
 HOOKS = "vllm.model_executor.models.config"
-BREAKABLE = "VLLM_USE_BREAKABLE_CUDAGRAPH"
+BREAKABLE_VARIABLE = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 ASYNC = "scheduler_config.async_scheduling"
 HOOK_PATHS = ("cache_config.mamba_cache_mode", "compilation_config.mode", "compilation_config.cudagraph_mode")
 ENUMS = ("CompilationMode", "CUDAGraphMode")
@@ -88,8 +88,8 @@ def _prefix_caching(world: World) -> Any:
     made = run.local.get("default_prefix_caching")
     return substitute(
         ["key", str(made)] if isinstance(made, ObjectPath) else made,
-        ["key", SUPPORTED],
-        supported.written.get(RETURNED),
+        ["key", CACHING_SUPPORT],
+        supported.written.get(RETURN_PATH),
     )
 
 
@@ -158,7 +158,7 @@ def _names(world: World, definition: SourceDefinition, node: ast.expr) -> set[st
 
 def _enables(node: ast.AST) -> bool:
     """Whether a statement enables breakable CUDA graphs; up to 0.28 its test has the architectures."""
-    return isinstance(node, ast.If) and f"'{BREAKABLE}' not in os.environ" in ast.unparse(node.test)
+    return isinstance(node, ast.If) and f"'{BREAKABLE_VARIABLE}' not in os.environ" in ast.unparse(node.test)
 
 
 def _compared_names(node: ast.AST) -> Iterator[str]:

@@ -13,9 +13,9 @@ from policy.vllm.tablegen.wheels import SourceReader
 ENVS = "vllm/envs.py"
 TABLE = "environment_variables"
 NAME = re.compile(r"\bVLLM_[A-Z0-9_]*[A-Z0-9]\b")
-WARNING = "deprecated_env"
+WARNING_FUNCTION = "deprecated_env"
 """The function of 0.22 and 0.23 that wraps a deprecated variable: its name, the release, and what to use instead."""
-DEPRECATED = re.compile(r"(VLLM_[A-Z0-9_]+) is deprecated")
+DEPRECATION = re.compile(r"(VLLM_[A-Z0-9_]+) is deprecated")
 REPLACEMENT = re.compile(r"VLLM_[A-Z0-9_]*[A-Z0-9]|--[a-z][a-z-]*[a-z]")
 
 
@@ -76,9 +76,9 @@ def _deprecated(tree: ast.Module) -> dict[str, dict[str, object]]:
             case ast.Call(
                 func=ast.Name(id=function),
                 args=[ast.Constant(value=str(name)), ast.Constant(), ast.Constant(value=str(text)), *_],
-            ) if function == WARNING:
+            ) if function == WARNING_FUNCTION:
                 pass
-            case ast.Constant(value=str(text)) if (warned := DEPRECATED.match(text)) is not None:
+            case ast.Constant(value=str(text)) if (warned := DEPRECATION.match(text)) is not None:
                 name, text = warned[1], text[warned.end() :]
             case _:
                 continue

@@ -109,7 +109,7 @@ PARAMETERS: dict[str, Callable[[Random], Any]] = {
     "best_of": _choice(2),
 }
 """Each parameter with the function that draws a value of it."""
-RELATED = (
+RELATED_PARAMETERS = (
     ("min_tokens", "stop_token_ids"),
     ("logprobs", "logprob_token_ids"),
     ("n", "temperature"),
@@ -125,7 +125,7 @@ def draw(randomness: Random) -> DrawnRequest:
     """A request with few parameters, so that most are not refused for another reason."""
     names = randomness.sample(list(PARAMETERS), randomness.randint(0, MAX_PARAMETERS))
     if randomness.random() < 1 / 2:
-        names += randomness.choice(RELATED)
+        names += randomness.choice(RELATED_PARAMETERS)
     sampling = {name: PARAMETERS[name](randomness) for name in dict.fromkeys(names)}
 
     def is_set(share: float) -> bool:

@@ -36,7 +36,7 @@ ENVS: Final = {
     "VLLM_BATCH_INVARIANT": False,
 }
 BACKENDS: Final = ("guidance", "lm_format_enforcer", "outlines", "xgrammar")
-SUPPORTED: Final = {"generate": ("generate",), "pooling": ("embed", "classify")}
+SUPPORTED_TASKS: Final = {"generate": ("generate",), "pooling": ("embed", "classify")}
 
 
 class _Anything:
@@ -187,8 +187,8 @@ class RequestValidation:
         members: dict[str, Any] = {
             **self._params.__dict__,
             "PoolingParams": type("PoolingParams", (), {}),
-            "GENERATION_TASKS": SUPPORTED["generate"],
-            "POOLING_TASKS": SUPPORTED["pooling"],
+            "GENERATION_TASKS": SUPPORTED_TASKS["generate"],
+            "POOLING_TASKS": SUPPORTED_TASKS["pooling"],
             "validate_diffusion_sampling_params": lambda *_, **__: None,
         }
         module = ast.Module([*constants, method], [])
@@ -264,7 +264,7 @@ class RequestValidation:
             validate_logits_processors_params=lambda _: None,
             resolve_watermarking=lambda _: False,
         )
-        self._validate_params(engine, params, SUPPORTED[facts["model_config"]["runner_type"]])
+        self._validate_params(engine, params, SUPPORTED_TASKS[facts["model_config"]["runner_type"]])
         _with_engine(params, limits, tokenizer)
 
 

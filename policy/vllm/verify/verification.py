@@ -39,7 +39,7 @@ EXIT_TIMEOUT: Final = 10
 """Seconds that the process gets to exit before it is killed."""
 MAX_SHOWN: Final = 10
 PROGRESS_INTERVAL: Final = 500
-COMPARED: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsupported_features")
+COMPARED_FIELDS: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsupported_features")
 
 
 class NotExtracted(PolicyError):
@@ -203,7 +203,10 @@ class _ReleaseComparison:
             mismatch = self._mismatch(facts)
             if mismatch is not None:
                 different += 1
-                key = (mismatch.rules, *(mismatch.vllm.get(name) == mismatch.rules_say.get(name) for name in COMPARED))
+                key = (
+                    mismatch.rules,
+                    *(mismatch.vllm.get(name) == mismatch.rules_say.get(name) for name in COMPARED_FIELDS),
+                )
                 if key not in mismatches and len(mismatches) < MAX_SHOWN:
                     mismatches[key] = self._minimize(facts, mismatch)
         progress(count)
@@ -231,7 +234,7 @@ class _ReleaseComparison:
         self._beyond.update(vllm.pop("beyond", ()))
         decision = self._decision(facts)
         compared = self._compared_fields(decision)
-        known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
+        known: dict[str, Any] = {name: vllm[name] for name in COMPARED_FIELDS if name in vllm}
         if all(_sorted_errors(name, compared[name]) == _sorted_errors(name, value) for name, value in known.items()):
             return None
         return Mismatch(
@@ -251,7 +254,7 @@ class _ReleaseComparison:
         elsewhere = {item.rule.id for item in self._elsewhere}
         texts = [reason.message for reason in decision.reasons if reason.rule in elsewhere]
         errors = [text for text in decision.startup_errors if text not in texts]
-        return {name: errors if name == "startup_errors" else getattr(decision, name) for name in COMPARED}
+        return {name: errors if name == "startup_errors" else getattr(decision, name) for name in COMPARED_FIELDS}
 
     def _minimize(self, facts: Facts, mismatch: Mismatch) -> Mismatch:
         """The same mismatch with as few facts as possible."""
