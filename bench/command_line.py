@@ -26,7 +26,7 @@ from bench.servers import BIN, HOST, ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PLAIN: Final = (sys.executable, "-c", "import json, argparse, asyncio, typing, dataclasses, re, pathlib")
+PLAIN_PYTHON: Final = (sys.executable, "-c", "import json, argparse, asyncio, typing, dataclasses, re, pathlib")
 COMMAND: Final = str(BIN / "runner-policy")
 MODEL: Final = "Qwen/Qwen3-8B"
 REQUEST: Final[dict[str, Any]] = {
@@ -78,7 +78,7 @@ def command_line(*, quick: bool) -> CommandLine:
             raise CommandFailed(f"{EDITED_RULE} has no `{EDIT[0]}` to edit; edit another rule in bench/command_line.py")
         (rules / EDITED_RULE).write_text(text.replace(*EDIT), "utf-8")
         starts = 3 if quick else 10
-        plain, help_, decide = _starts([PLAIN, (COMMAND, "--help"), (COMMAND, "decide", str(request))], starts)
+        plain, help_, decide = _starts([PLAIN_PYTHON, (COMMAND, "--help"), (COMMAND, "decide", str(request))], starts)
         return CommandLine(
             starts,
             plain,

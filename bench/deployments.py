@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 encode: Final = Encoder().encode
 TODAY: Final = date(2026, 1, 1)
 WARM_UP: Final = 100
-REPEATED: Final = 100
+REPEATED_DEPLOYMENTS: Final = 100
 """How many deployments are repeated; all of them fit the cache."""
 
 LAYERS: Final = {
@@ -142,7 +142,7 @@ def derivation_times(seed: int, count: int, rounds: int) -> DerivationTimes:
     fresh, filled = Policy(rules), Policy(rules)
     stream = deployments(seed, (fresh.releases.default, fresh.releases.default, fresh.releases.known[-1]))
     found = [encode(document) for document in islice(stream, count)]
-    repeated = (found[:REPEATED] * (count // REPEATED + 1))[:count]
+    repeated = (found[:REPEATED_DEPLOYMENTS] * (count // REPEATED_DEPLOYMENTS + 1))[:count]
 
     def request(body: bytes) -> Request:
         return read_request(read_json(body), fresh.releases)
@@ -153,7 +153,7 @@ def derivation_times(seed: int, count: int, rounds: int) -> DerivationTimes:
     def unchanged(body: bytes) -> bytes:
         return body
 
-    for policy, first in ((fresh, found[:WARM_UP]), (filled, found[:REPEATED])):
+    for policy, first in ((fresh, found[:WARM_UP]), (filled, found[:REPEATED_DEPLOYMENTS])):
         for body in first:
             answer(policy)(body)
     figures: list[list[float]] = [[], [], [], []]

@@ -27,8 +27,8 @@ ENGINES: Final = 2_000
 DEPLOYMENTS: Final = 20_000
 PATIENCE: Final = 300_000
 CONFIG: Final = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 1000}
-PAINTED: Final = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-LOADED: Final = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
+PAINT_TIME: Final = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+FILE_SIZE: Final = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
     .filter((each) => /\\.(?:js|css)$/.test(each.name) || each.entryType === "navigation")
     .reduce((sum, each) => sum + each.encodedBodySize, 0)"""
 
@@ -65,10 +65,10 @@ def _opened(browser: Browser, url: str) -> None:
         page.goto(url)
         page.wait_for_selector("main")
         page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
-        paints.append(page.evaluate(PAINTED))
+        paints.append(page.evaluate(PAINT_TIME))
         page.wait_for_load_state("networkidle")
         works.append(clock.lap())
-        size = page.evaluate(LOADED)
+        size = page.evaluate(FILE_SIZE)
         page.context.close()
     name = url.rpartition("/")[2].partition("#")[0]
     print(

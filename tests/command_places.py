@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policy.intake.command_line import Container
 
 VLLM = "vllm/vllm-openai:v0.33.0"
-OWN = "registry.example.org/own:1"
+OWN_IMAGE = "registry.example.org/own:1"
 WEB = {"name": "web", "image": "nginx:1.27"}
 SLEEPS = {"name": "a", "command": ["sleep", "infinity"]}
 HOOKS = ["lifecycle.postStart", "lifecycle.preStop", "livenessProbe", "readinessProbe", "startupProbe"]

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-IMPORTED: Final = (
+IMPORTED_MODULES: Final = (
     "encodings.idna",
     "fastapi.staticfiles",
     "fastapi_offline",
@@ -304,7 +304,7 @@ if __name__ == "__main__":  # a worker process of the service imports this modul
     faulthandler.register(signal.SIGUSR2, file=2)  # prints what each thread is doing, also in forked processes
     measure_imported_files()
     use_shipped_rules()
-    for name in IMPORTED:
+    for name in IMPORTED_MODULES:
         import_module(name)
     import_module("service.api.page").Page()  # compresses its files, which are kept
     sockets = [socket.socket(fileno=int(each)) for each in sys.argv[1:]]

@@ -23,7 +23,7 @@ from request_fuzzer import NDJSON, YAML, RequestMutator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from request_fuzzer import Sent
+    from request_fuzzer import SentRequest
 
 TIMEOUT: Final = 60.0
 IDLE: Final = 60.0
@@ -50,7 +50,7 @@ class Connection:
     sock: socket.socket | None = field(default=None)
     used: float = 0.0
 
-    def asked(self, sent: Sent) -> Answer:
+    def asked(self, sent: SentRequest) -> Answer:
         """Send a request, and return the answer."""
         if self.sock is not None and time.monotonic() - self.used > IDLE:
             self.close()
@@ -76,7 +76,7 @@ class Connection:
             self.sock = None
 
 
-def faults(sent: Sent, answer: Answer) -> list[str]:
+def faults(sent: SentRequest, answer: Answer) -> list[str]:
     """The faults of an answer."""
     if answer.status == 0:
         return ["no answer"]
@@ -107,7 +107,7 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
     return found
 
 
-def _faults_of_text(answer: Answer, sent: Sent) -> list[str]:
+def _faults_of_text(answer: Answer, sent: SentRequest) -> list[str]:
     """The faults of a problem as text; only a request that accepts text may get one."""
     title, *lines = answer.body.decode(errors="surrogateescape").split("\n")
     accepted = b",".join(value for name, value in sent.headers if name.lower() == b"accept")  # several are one list
@@ -139,7 +139,7 @@ def _problems(document: Any) -> Iterator[dict[str, Any]]:
                 yield from _problems(item.get("problem"))
 
 
-def _faults_of_problem(problem: dict[str, Any], sent: Sent) -> list[str]:
+def _faults_of_problem(problem: dict[str, Any], sent: SentRequest) -> list[str]:
     if (
         list(problem) != PROBLEM
         or not problem["errors"]
@@ -186,7 +186,7 @@ class Report:
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[tuple[list[str], bytes, bytes]] = field(default_factory=list)
 
-    def note(self, sent: Sent, answer: Answer) -> None:
+    def note(self, sent: SentRequest, answer: Answer) -> None:
         """Count one answer, and keep its faults."""
         self.statuses[answer.status] += 1
         if found := faults(sent, answer):

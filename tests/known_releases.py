@@ -1,6 +1,6 @@
 """The releases that the shipped rules know, and those that they decide alike."""
 
-KNOWN = [
+KNOWN_RELEASES = [
     "0.3.0",
     "0.3.1",
     "0.3.2",

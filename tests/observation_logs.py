@@ -12,8 +12,8 @@ V2_WORKER: Final = "Using V2 Model Runner"
 V2_LOADS: Final = "Loading model from scratch..."
 V1_LOADS: Final = f"Starting to load model {MODEL}..."
 READY: Final = "init engine (profile, create kv cache, warmup model) took 3.10 s"
-SERVING: Final = "Starting vLLM server on http://0.0.0.0:8000"
-FAILED: Final = "EngineCore failed to start."
+SERVING_LINE: Final = "Starting vLLM server on http://0.0.0.0:8000"
+FAILED_LINE: Final = "EngineCore failed to start."
 
 
 def record(text: str, file: str = "core.py", line: int = 1, *, level: str = "INFO", process: str = "") -> str:
@@ -39,7 +39,7 @@ def v2_start(release: str = "0.26.0") -> list[str]:
         record(V2_WORKER, "gpu_worker.py"),
         record(V2_LOADS, "model_runner.py"),
         record(READY),
-        record(SERVING, "api_server.py"),
+        record(SERVING_LINE, "api_server.py"),
     ]
 
 
@@ -50,7 +50,7 @@ def v1_start(release: str = "0.26.0") -> list[str]:
         configuration(release),
         record(V1_LOADS, "gpu_model_runner.py"),
         record(READY),
-        record(SERVING, "api_server.py"),
+        record(SERVING_LINE, "api_server.py"),
     ]
 
 
@@ -73,7 +73,7 @@ def engine_failure(exception: str) -> list[str]:
     """What the engine's process and the server print if the engine fails to start."""
     prefix = "ERROR 11-22 01:02:03 [core.py:9] "
     return [
-        record(FAILED, "core.py", 9, level="ERROR"),
+        record(FAILED_LINE, "core.py", 9, level="ERROR"),
         *traceback(exception, prefix=prefix),
         *traceback(exception, prefix="(EngineCore pid=7) "),
         *traceback("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"),

@@ -59,11 +59,11 @@ ORDER = [
 # The scales of known problems, the worst and the most certain first.
 SYMPTOMS = ["no-start", "crash", "out-of-memory", "wrong-output", "ignored", "refused-request", "slow"]
 CERTAINTIES = ["code", "confirmed", "reproduced", "reported"]
-OTHER = {"v1": "v2", "v2": "v1"}
+OTHER_RUNNER = {"v1": "v2", "v2": "v1"}
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class MalformedVariable:
     """A variable whose text is not an integer; ``error`` is what Python says about it."""
 
     error: str
@@ -93,7 +93,9 @@ class Rule:
     @property
     def leaves(self) -> str | None:
         """The runner that the rule leaves because of a known problem."""
-        return OTHER[DECIDING_EFFECTS[self.layer, self.effect][0] or ""] if "known_problem" in self.fields else None
+        return (
+            OTHER_RUNNER[DECIDING_EFFECTS[self.layer, self.effect][0] or ""] if "known_problem" in self.fields else None
+        )
 
     @property
     def text(self) -> str:
@@ -249,7 +251,7 @@ class Reference:
         runner = chosen["runner"]
         env = {**(facts.get("env") or {}), VARIABLE.removeprefix("env."): "1" if runner == "v1" else "0"}
         other = self.decide(release, {**facts, "env": env}, layers, warns=False)
-        if other["runner"] != OTHER[runner] or not other["starts"]:
+        if other["runner"] != OTHER_RUNNER[runner] or not other["starts"]:
             return []
         severities = {rule.id: rule.severity for rule in self._rules[release] if rule.effect == "known-problem"}
         own = [rule.id for rule in chosen["problems"] if rule.id not in other["known_problems"]]
@@ -260,7 +262,7 @@ class Reference:
         symptoms = {rule.id: rule.fields["symptom"] for rule in chosen["problems"]}
         chooser = f"`{VARIABLE.removeprefix('env.')}`" if chosen["outcome"] == "override" else "a house rule"
         names = ", ".join(f"`{name}` ({symptoms[name]})" for name in own)
-        known = f"of which worse problems are known than of {OTHER[runner].upper()}"
+        known = f"of which worse problems are known than of {OTHER_RUNNER[runner].upper()}"
         return [f"{chooser} chooses {runner.upper()}, {known}: {names}"]
 
     def _combine(self, release: str, deployment: Deployment, held: list[Rule]) -> Scope:
@@ -384,7 +386,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "less_than": lambda value, operand: value is not None and value < operand,
     "present": lambda value, _: value is not None,
     "absent": lambda value, _: value is None,
-    "malformed": lambda value, _: isinstance(value, Unreadable),
+    "malformed": lambda value, _: isinstance(value, MalformedVariable),
 }
 
 
@@ -398,14 +400,14 @@ def compare(fact: str, operator: str, operand: Any, deployment: Deployment, *, n
     return bool(OPERATORS[operator](value, operand)) != negated
 
 
-def variable(text: str | bool | None, *, unset: bool | None) -> bool | Unreadable | None:  # noqa: FBT001  # a request may have it as a boolean
+def variable(text: str | bool | None, *, unset: bool | None) -> bool | MalformedVariable | None:  # noqa: FBT001  # a request may have it as a boolean
     """The variable as vLLM reads it: ``bool(int(text))``."""
     if text is None or isinstance(text, bool):
         return unset if text is None else text
     try:
         return int(text) != 0
     except ValueError as error:
-        return Unreadable(str(error))
+        return MalformedVariable(str(error))
 
 
 def as_reference(decision: Decision) -> dict[str, Any]:
@@ -525,7 +527,7 @@ def filled_in(text: str, deployment: Deployment, **lists: str) -> str:
 
 
 def as_text(value: Any) -> str:
-    if isinstance(value, Unreadable):
+    if isinstance(value, MalformedVariable):
         return value.error
     # random texts can look like secrets; this is no claim about masking
     return masked(", ".join(map(str, value)) if isinstance(value, list) else str(value))

@@ -154,7 +154,7 @@ HEADERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequest:
     """A request; its content length is always correct, so that the server finds where it ends."""
 
     method: str
@@ -175,9 +175,9 @@ class Sent:
         return next((value for key, value in reversed(self.headers) if key == name), b"")
 
 
-def posted(path: str, document: Any, kind: bytes = JSON) -> Sent:
+def posted(path: str, document: Any, kind: bytes = JSON) -> SentRequest:
     body = yaml.safe_dump(document, allow_unicode=True).encode() if kind == YAML else json.dumps(document).encode()
-    return Sent("POST", path, ((b"content-type", kind),), body)
+    return SentRequest("POST", path, ((b"content-type", kind),), body)
 
 
 def form(**parts: str) -> bytes:
@@ -188,7 +188,7 @@ def form(**parts: str) -> bytes:
     return b"".join(b"--%b\r\n%b" % (BOUNDARY, line) for line in lines) + b"--%b--\r\n" % BOUNDARY
 
 
-def originals() -> list[Sent]:
+def originals() -> list[SentRequest]:
     """The requests to mutate: documented examples, recorded ones, reviews, manifests, reads."""
     requests: list[Any] = [example["value"] for example in EXAMPLES.values()]
     for path in sorted((ROOT / "recordings").glob("*.jsonl.gz")):
@@ -215,24 +215,24 @@ def originals() -> list[Sent]:
         for start in range(0, len(requests), 29)
         for compared, kind in (({"releases": ["0.23.0", "0.33.0", "v1-removed"]}, JSON), ({"to": "0.33.0"}, YAML))
     ]
-    found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), as_lines(BATCH_EXAMPLE["items"]).encode())] * 8
+    found += [SentRequest("POST", BATCH, ((b"content-type", NDJSON),), as_lines(BATCH_EXAMPLE["items"]).encode())] * 8
     found += [
         posted(path, document, kind) for document in manifests for path in (DECIDE, DRY_RUN) for kind in (JSON, YAML)
     ]
     found += [posted(DECIDE, {"manifest": manifest}) for manifest in manifests] * 3
     found += [posted(path, review) for review in reviews for path in (VALIDATE, MUTATE)] * 6
     found += [
-        Sent(
+        SentRequest(
             "POST",
             DRY_RUN,
             ((b"content-type", b"multipart/form-data; boundary=" + BOUNDARY),),
             form(deployment=json.dumps(requests[0])),
         )
     ] * 8
-    return found + [Sent("GET", path + query) for path in READ_PATHS for query in ("", *QUERIES)]
+    return found + [SentRequest("GET", path + query) for path in READ_PATHS for query in ("", *QUERIES)]
 
 
-def candidates() -> list[Sent]:
+def candidates() -> list[SentRequest]:
     """Dry runs with candidate rules."""
     return [posted(DRY_RUN, CANDIDATE_EXAMPLE), posted(DRY_RUN, {**CANDIDATE_EXAMPLE, "rules": ["id: x\n"]})]
 
@@ -244,7 +244,7 @@ class RequestMutator:
         self.rng = random.Random(seed)  # not for security
         self.originals, self.candidates = originals(), candidates()
 
-    def requests(self) -> Iterator[Sent]:
+    def requests(self) -> Iterator[SentRequest]:
         """An endless sequence of requests."""
         mutations = (self.document, self.document, self.document, self.bytes, self.headers, self.address, self.product)
         while True:
@@ -253,7 +253,7 @@ class RequestMutator:
                 sent = self.rng.choice(mutations)(sent)
             yield sent
 
-    def document(self, sent: Sent) -> Sent:
+    def document(self, sent: SentRequest) -> SentRequest:
         """Another value, key, order, number or nesting somewhere in the document."""
         kind = sent.header(b"content-type")
         try:
@@ -303,7 +303,7 @@ class RequestMutator:
             sent, body=json.dumps(document, ensure_ascii=self.rng.random() < 0.5).encode("utf-8", "surrogatepass")
         )
 
-    def product(self, sent: Sent) -> Sent:
+    def product(self, sent: SentRequest) -> SentRequest:
         """One request repeated: items of a batch, engines of a manifest, long names, explained or as a table."""
         try:
             document = json.loads(sent.body)
@@ -326,7 +326,7 @@ class RequestMutator:
         accept = ((b"accept", self.rng.choice((b"text/plain", b"*/*"))),)
         return replace(sent, headers=(*sent.headers, *accept), body=json.dumps(document).encode())
 
-    def bytes(self, sent: Sent) -> Sent:
+    def bytes(self, sent: SentRequest) -> SentRequest:
         """Bytes changed, inserted, removed, doubled or cut off."""
         body, rng = sent.body, self.rng
         position, end = sorted((rng.randint(0, len(body)), rng.randint(0, len(body))))
@@ -346,7 +346,7 @@ class RequestMutator:
         )
         return replace(sent, body=made)
 
-    def headers(self, sent: Sent) -> Sent:
+    def headers(self, sent: SentRequest) -> SentRequest:
         """A header added or replaced."""
         name, value = self.rng.choice(HEADERS)
         headers = (
@@ -354,7 +354,7 @@ class RequestMutator:
         )
         return replace(sent, headers=(*headers, (name, value)))
 
-    def address(self, sent: Sent) -> Sent:
+    def address(self, sent: SentRequest) -> SentRequest:
         """Another method or path."""
         rng, path = self.rng, sent.path
         if rng.random() < 0.4:

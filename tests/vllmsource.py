@@ -61,7 +61,7 @@ class VllmConfig:
         if self.profiler_config.is_on and not self.use_v2_model_runner:
             raise ValueError("profiles need V2")
 """
-OTHERS = {
+OTHER_FILES = {
     "vllm/envs.py": 'import os\nenvironment_variables = {"VLLM_USE_V2_MODEL_RUNNER": lambda: '
     'maybe(os.getenv("VLLM_USE_V2_MODEL_RUNNER"))}\n'
     "def maybe(text):\n    return None if text is None else bool(int(text))\n",
@@ -91,7 +91,7 @@ EQUIVALENT = CONFIG.replace(" if self.model_config)", ")").replace("not any(", "
 
 def write_source(folder: Path, config: str = CONFIG, others: dict[str, str | None] | None = None) -> Path:
     """Write a source with these files; one whose text is ``None`` is left out."""
-    for name, text in {"vllm/config/vllm.py": config, **OTHERS, **(others or {})}.items():
+    for name, text in {"vllm/config/vllm.py": config, **OTHER_FILES, **(others or {})}.items():
         if text is not None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)

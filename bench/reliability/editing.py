@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 RULE: Final = "house/kv-connector-fallback.yaml"
 TEXTS: Final = ("keeps this deployment on V1", "holds this deployment on V1")
-BROKEN: Final = "releases: [}"
+BROKEN_FILE: Final = "releases: [}"
 
 
 async def rewrite_rule(rules: Path, every: float, broken: int, stop: asyncio.Event) -> dict[str, int]:
@@ -34,7 +34,7 @@ async def rewrite_rule(rules: Path, every: float, broken: int, stop: asyncio.Eve
             path.write_text(good)
             return written
         if broken and number % broken == 0:
-            path.write_text(BROKEN)
+            path.write_text(BROKEN_FILE)
             written["broken"] += 1
         else:
             path.write_text(good.replace(TEXTS[0], TEXTS[number % 2]))

@@ -22,8 +22,8 @@ RATE: Final = 100
 CONNECTIONS: Final = 8
 MAX_P99: Final = 100.0
 """The maximum p99 in milliseconds."""
-FAILED: Final = 500
-PLAIN: Final = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+FIRST_SERVER_ERROR: Final = 500
+SMALL_REQUEST: Final = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
 
 
 def check(seconds: float) -> None:
@@ -35,7 +35,7 @@ def check(seconds: float) -> None:
 
 async def _beside(port: int, name: str, seconds: float) -> None:
     live = b"GET /livez HTTP/1.1\r\nHost: %b:%d\r\n\r\n" % (HOST.encode(), port)
-    clients = [Client(port, repeat(request), CONNECTIONS) for request in (live, post(port, PLAIN))]
+    clients = [Client(port, repeat(request), CONNECTIONS) for request in (live, post(port, SMALL_REQUEST))]
     command = (
         sys.executable,
         "-m",
@@ -55,7 +55,7 @@ async def _beside(port: int, name: str, seconds: float) -> None:
     livez, decisions = (client.results for client in clients)
     ended = f"answered {len(statuses)} times with {sorted(set(statuses))}" if statuses else "not answered yet"
     expect(
-        all(map(_is_prompt, (livez, decisions))) and all(status < FAILED for status in statuses),
+        all(map(_is_prompt, (livez, decisions))) and all(status < FIRST_SERVER_ERROR for status in statuses),
         (
             f"{name}, {ended}: p99 of /livez {livez.percentile(0.99):.1f} ms, of a decision "
             f"{decisions.percentile(0.99):.1f} ms"

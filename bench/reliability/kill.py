@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RATE: Final = 600
 CONNECTIONS: Final = 16
 WORKERS: Final = 2
-REQUIRED: Final = {"workers": str(WORKERS), "log_required": "true", "log_timeout": "2"}
+REQUIRED_LOG: Final = {"workers": str(WORKERS), "log_required": "true", "log_timeout": "2"}
 
 
 def check(rounds: int) -> None:
@@ -41,7 +41,7 @@ def check(rounds: int) -> None:
 def _workers(rounds: int) -> None:
     acknowledged: set[str] = set()
     lost = 0
-    with service(**REQUIRED) as server:
+    with service(**REQUIRED_LOG) as server:
         for number in range(rounds):
             server.wait_for_workers(WORKERS)
             client = uvloop.run(
@@ -57,7 +57,7 @@ def _workers(rounds: int) -> None:
 
 def _all_processes(rounds: int) -> None:
     acknowledged: set[str] = set()
-    with service(**REQUIRED) as server:
+    with service(**REQUIRED_LOG) as server:
         for number in range(rounds):
             acknowledged.add(_id(server.decide()))  # answered when the log worker is ready
             uvloop.run(_send_and_kill(server, 0.8, acknowledged, server.kill))

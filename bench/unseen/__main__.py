@@ -63,7 +63,7 @@ NOT_SHOWN: Final = (
 Those without attributes need compiled kernels; a repository that cannot be read is another one than the model's, such
 as that of its text part. `no answer` is a process that ended before it had a result.
 """
-BY_ENGINE: Final = ("refuse-mamba-align",)
+ENGINE_RULES: Final = ("refuse-mamba-align",)
 """The rules about what an engine checks once it has a KV cache, as workers' refusals are."""
 MAY_REFUSE: Final = "vLLM may refuse this configuration: "
 
@@ -130,7 +130,7 @@ def compare(release: str, lines: list[Json], results: dict[str, Json], policy: P
     late = {
         part.template.text
         for rule in policy.catalogue.rules
-        if rule.stage is Stage.WORKER or rule.id in BY_ENGINE
+        if rule.stage is Stage.WORKER or rule.id in ENGINE_RULES
         for part in rule.ranges
     }
     for line in lines:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-PUBLISHED: Final = Path(__file__).with_name("published.jsonl.gz")
+PUBLISHED_MODELS: Final = Path(__file__).with_name("published.jsonl.gz")
 """The `config.json` of published models: a line is `{"name", "config"}`."""
 POPULAR: Final = (
     "DeepseekV3ForCausalLM",
@@ -130,7 +130,7 @@ SWITCHES: Final = (
     (1, "--disable-cascade-attn"),
     (1, "--trust-remote-code"),
 )
-GENERATED: Final = (
+GENERATED_KINDS: Final = (
     (7, "compilation"),
     (9, "speculation"),
     (5, "transfer"),
@@ -139,9 +139,9 @@ GENERATED: Final = (
     (3, "level"),
     (2, "overlap"),
 )
-WEIGHTED: Final = [(weight, "value", index) for index, (weight, _, _) in enumerate(VALUES)] + [
+WEIGHTED_FEATURES: Final = [(weight, "value", index) for index, (weight, _, _) in enumerate(VALUES)] + [
     *((weight, "switch", index) for index, (weight, _) in enumerate(SWITCHES)),
-    *((weight, name, 0) for weight, name in GENERATED),
+    *((weight, name, 0) for weight, name in GENERATED_KINDS),
 ]
 COMPILATION: Final = (
     ("mode", (0, 1, 2, 3, "NONE", "VLLM_COMPILE", "STOCK_TORCH_COMPILE")),
@@ -259,7 +259,7 @@ DRAFTS: Final[tuple[tuple[str, str, Json], ...]] = (
 def published() -> dict[str, list[tuple[str, Json]]]:
     """Architecture → the names and configurations of published models that have it."""
     found: dict[str, list[tuple[str, Json]]] = {}
-    with gzip.open(PUBLISHED, "rt", encoding="utf-8") as lines:
+    with gzip.open(PUBLISHED_MODELS, "rt", encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             found.setdefault(row["config"]["architectures"][0], []).append((row["name"], row["config"]))
     return found
@@ -334,7 +334,9 @@ class DeploymentGenerator:
         return self._deployment(name, config, words, files, platform, 1.0)
 
     def _kinds(self, counts: tuple[int, ...]) -> list[tuple[str, int]]:
-        drawn = self.random.choices(WEIGHTED, [weight for weight, _, _ in WEIGHTED], k=self.random.choice(counts))
+        drawn = self.random.choices(
+            WEIGHTED_FEATURES, [weight for weight, _, _ in WEIGHTED_FEATURES], k=self.random.choice(counts)
+        )
         return [(kind, index) for _, kind, index in drawn]
 
     def _deployment(

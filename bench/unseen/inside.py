@@ -43,7 +43,7 @@ EXTENSIONS = frozenset(
     + ["vllm.vllm_flash_attn._vllm_fa2_C", "vllm.vllm_flash_attn._vllm_fa3_C"]
 )
 """Modules compiled for CUDA, which are not available here; no configuration depends on their content."""
-STUBBED = ("lmcache", "humming", "arctic_inference")
+STUBBED_PACKAGES = ("lmcache", "humming", "arctic_inference")
 """Packages that images contain and pip environments do not; vLLM only checks whether they are installed."""
 PARSERS = (
     "vllm.entrypoints.openai.cli_args",
@@ -83,15 +83,15 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports stand-ins for modules that are not installed."""
 
     def find_spec(self, name, path, target=None):
-        if name in EXTENSIONS or name.split(".")[0] in STUBBED:
-            return importlib.machinery.ModuleSpec(name, self, is_package=name.startswith(STUBBED))
+        if name in EXTENSIONS or name.split(".")[0] in STUBBED_PACKAGES:
+            return importlib.machinery.ModuleSpec(name, self, is_package=name.startswith(STUBBED_PACKAGES))
         return None
 
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
-        if module.__name__.startswith(STUBBED):
+        if module.__name__.startswith(STUBBED_PACKAGES):
             module.__getattr__ = _mock
 
 

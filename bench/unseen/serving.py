@@ -92,7 +92,7 @@ SWITCHES: Final = (
     (1, "--enable-prompt-embeds"),
     (1, "--calculate-kv-scales"),
 )
-OLD: Final = (
+FORMER_FLAGS: Final = (
     ["--num-scheduler-steps", "8"],
     ["--guided-decoding-backend", "xgrammar"],
     ["--device", "cuda"],
@@ -162,7 +162,7 @@ METHODS: Final[tuple[Json, ...]] = (
     {"method": "suffix"},
 )
 IMAGES: Final = ('{"image": 2}', '{"image": 4, "video": 0}', "image=2", '{"image": {"count": 2, "width": 512}}')
-GENERATED: Final = (
+GENERATED_KINDS: Final = (
     (7, "tools"),
     (5, "reasoning"),
     (7, "quantization"),
@@ -176,17 +176,17 @@ GENERATED: Final = (
     (2, "structured"),
     (2, "nodes"),
 )
-WEIGHTED: Final = [
+WEIGHTED_FEATURES: Final = [
     *((weight, "value", index) for index, (weight, _, _) in enumerate(VALUES)),
     *((weight, "switch", index) for index, (weight, _) in enumerate(SWITCHES)),
-    *((weight, kind, 0) for weight, kind in GENERATED),
+    *((weight, kind, 0) for weight, kind in GENERATED_KINDS),
 ]
 
 
 def arguments(random: Random, config: Json) -> list[Words]:
     """The arguments of a published model, as groups of words whose order does not matter."""
     count = random.choice((0, 1, 2, 2, 3, 3, 4, 5, 6, 8))
-    drawn = random.choices(WEIGHTED, [weight for weight, _, _ in WEIGHTED], k=count)
+    drawn = random.choices(WEIGHTED_FEATURES, [weight for weight, _, _ in WEIGHTED_FEATURES], k=count)
     groups = [_words(random, kind, index) for _, kind, index in drawn]
     if random.random() < (0.75 if "auto_map" in config else 0.1):
         groups.append(["--trust-remote-code"])
@@ -216,7 +216,7 @@ def _words(random: Random, kind: str, index: int) -> Words:
         case "quantization":
             return ["--quantization", random.choice(QUANTIZATIONS)]
         case "old":
-            return list(random.choice(OLD))
+            return list(random.choice(FORMER_FLAGS))
         case "overrides":
             return ["--hf-overrides", json.dumps(random.choice(OVERRIDES))]
         case "transfer":

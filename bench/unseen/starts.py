@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from policy.decision.decision import Decision
 
 SUFFIX: Final = "-engine.jsonl.gz"
-COMPARED: Final = ("runner", "starts")
+COMPARED_FIELDS: Final = ("runner", "starts")
 ENDS: Final = (Symptom.NO_START, Symptom.CRASH)
 HEADER: Final = (
     "| release | recorded | same runner | same `starts` | same `starts`, or named | too hopeful | too pessimistic "
@@ -51,7 +51,7 @@ def compare(line: dict[str, Any], policy: Policy) -> tuple[Counter[str], list[st
         decision = policy.decide(read_request({**line["request"], "layers": ["upstream"]}, policy.releases), TODAY)
     except PolicyError as error:
         return count, [f"{line['id']}: not decided here: {error}"]
-    for name in COMPARED:
+    for name in COMPARED_FIELDS:
         if name not in real:
             continue
         ours = getattr(decision, name)
@@ -77,7 +77,7 @@ def names_the_end(decision: Decision) -> bool:
 
 def row(name: str, count: Counter[str]) -> str:
     """The counts as a row of the table."""
-    equal = (f"{count[f'{member} equal']} of {count[f'{member} compared']}" for member in COMPARED)
+    equal = (f"{count[f'{member} equal']} of {count[f'{member} compared']}" for member in COMPARED_FIELDS)
     either = f"{count['same or named']} of {count['starts compared']}"
     wrong = (count[each] for each in ("too hopeful", "too pessimistic", "named, but started"))
     cells = (name, count["started"], *equal, either, *wrong)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from known_releases import KNOWN
+from known_releases import KNOWN_RELEASES
 from shipped_images import shipped_images
 from tables import table
 
@@ -80,7 +80,7 @@ def test_the_policy_has_the_loaded_revision_its_source_and_its_load_time(
             "rules": len(catalogue.rules),
             "conditions": len(catalogue.conditions),
             "request_rules": len(catalogue.request_rules),
-            "releases": len(KNOWN),
+            "releases": len(KNOWN_RELEASES),
             "images": len(catalogue.releases.images.rows),
         },
         "source": "rules",
@@ -319,7 +319,9 @@ def test_the_releases_are_those_that_were_checked_and_one_is_the_default(client:
     found = get(client, "/v1/releases")
     (removal,) = found.pop("removals")
     assert found == {
-        "releases": [{"version": version, "verified": True, "default": version == "0.23.0"} for version in KNOWN],
+        "releases": [
+            {"version": version, "verified": True, "default": version == "0.23.0"} for version in KNOWN_RELEASES
+        ],
         "default": "0.23.0",
     }
     assert (removal["runner"], removal["deprecated_in"], removal["announced_for"]) == ("v1", "0.29.0", "0.32.0")
@@ -369,14 +371,14 @@ def test_every_fact_has_a_type_a_default_and_the_releases_that_read_it(client: h
         assert (list(fact), fact["type"] in KINDS, fact["read_by"]) == (
             members,
             True,
-            [version for version in KNOWN if version in fact["read_by"]],
+            [version for version in KNOWN_RELEASES if version in fact["read_by"]],
         )
 
 
 def test_a_fact_s_readers_are_the_releases_with_a_rule_about_it(client: httpx.Client) -> None:
     facts = {fact["name"]: fact for fact in get(client, "/v1/facts")["facts"]}
     assert facts["kv_transfer_config"]["read_by"][:4] == ["0.22.0", "0.22.1", "0.23.0", "0.24.0"]
-    assert facts["env.VLLM_USE_V2_MODEL_RUNNER"]["read_by"] == KNOWN
+    assert facts["env.VLLM_USE_V2_MODEL_RUNNER"]["read_by"] == KNOWN_RELEASES
 
 
 def test_every_default_of_the_facts_is_legal_in_a_request(client: httpx.Client) -> None:

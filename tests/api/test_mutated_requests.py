@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fuzz_server import Connection, Report, resolves
-from request_fuzzer import RequestMutator, Sent, originals, posted
+from request_fuzzer import RequestMutator, SentRequest, originals, posted
 
 from .conftest import PATIENCE
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .conftest import Server
 
 SEEDS, PER_SEED = (1, 2), 2500
-LOG = Sent("GET", "/v1/log")
+LOG = SentRequest("GET", "/v1/log")
 VALID = posted("/v1/decisions", {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}})
 
 
@@ -102,6 +102,6 @@ def test_a_pointer_is_checked_against_its_document(pointer: str, document: Any, 
 
 def test_a_request_has_its_content_length() -> None:
     assert (
-        Sent("GET", "/", ((b"a", b"b"),), b"xy").wire()
+        SentRequest("GET", "/", ((b"a", b"b"),), b"xy").wire()
         == b"GET / HTTP/1.1\r\nhost: localhost\r\na: b\r\ncontent-length: 2\r\n\r\nxy"
     )

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pytest
-from vllmsource import EQUIVALENT, OTHERS, write_source
+from vllmsource import EQUIVALENT, OTHER_FILES, write_source
 
 from policy.vllm.tablegen.wheels import MAX_ARCHIVE, MAX_FILE, MAX_FILES, MAX_READ, MAX_UNPACKED
 from policy.vllm.verify.worker import MEMORY_LIMIT
@@ -134,7 +134,7 @@ def test_a_pipe_is_refused_without_waiting(call: Callable[..., Done], tmp_path: 
 def test_a_source_within_the_limits_is_read(
     call: Callable[..., Done], tmp_path: Path, make: Callable[[Path, Iterable[tuple[str, bytes]]], Path]
 ) -> None:
-    texts = {CONFIG: EQUIVALENT, **OTHERS, "vllm/large.so": "x" * (MAX_FILE + 1)}
+    texts = {CONFIG: EQUIVALENT, **OTHER_FILES, "vllm/large.so": "x" * (MAX_FILE + 1)}
     source = make(tmp_path, [(name, text.encode()) for name, text in texts.items()])
     done = call("verify", "0.33.0", "--source", str(source), "--samples", "1")
     assert (done.code < 2, done.err) == (True, "")

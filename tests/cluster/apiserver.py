@@ -35,7 +35,7 @@ ASSETS: Final = "KUBEBUILDER_ASSETS"
 ADMIN, CONTROLLERS = "jane@example.com", "system:kube-controller-manager"
 GROUPS: Final = {ADMIN: "ml-platform,system:masters", CONTROLLERS: ""}
 EXTRA: Final = "extra"
-IMPERSONATED: Final = {
+IMPERSONATED_USER: Final = {
     "as": ADMIN,
     "as-groups": GROUPS[ADMIN].split(","),
     "as-user-extra": {"example.com/team": ["llm", "search"]},
@@ -165,7 +165,7 @@ def running(folder: Path) -> Iterator[Cluster]:
     for user, token in tokens.items():
         (folder / f"{user}.kubeconfig").write_text(json.dumps(kubeconfig(url, authority.path, {"token": token})))
     (folder / f"{EXTRA}.kubeconfig").write_text(
-        json.dumps(kubeconfig(url, authority.path, {"token": tokens[ADMIN], **IMPERSONATED}))
+        json.dumps(kubeconfig(url, authority.path, {"token": tokens[ADMIN], **IMPERSONATED_USER}))
     )
     with ExitStack() as stack:
         stack.enter_context(process(folder, assets / "etcd", etcd(folder, store)))

@@ -35,8 +35,8 @@ DEPLOY: Final = ROOT / "deploy"
 NAMESPACE: Final = "runner-policy"
 PREFIX: Final = "RUNNER_POLICY_"
 VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
-TO_V1: Final = {"name": VARIABLE, "value": "0"}
-ON_V2: Final = {"name": VARIABLE, "value": "1"}
+V1_VARIABLE: Final = {"name": VARIABLE, "value": "0"}
+V2_VARIABLE: Final = {"name": VARIABLE, "value": "1"}
 QWEN: Final = "Qwen/Qwen3-8B"
 MODELS: Final = {
     "runner-policy/model-configs": json.dumps({QWEN: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}})
@@ -103,7 +103,7 @@ class Admission:
     def _is_sent(self, namespace: str) -> bool:
         """Whether the API server sends objects of a namespace; it notices a changed label some time later."""
         trial = json.dumps(
-            deployment("trial", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2]))
+            deployment("trial", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[V2_VARIABLE]))
         )
         command = [self.cluster.program, "-n", namespace, "apply", "-f", "-", "--dry-run=server"]
         return DBO in self.cluster.shell(command, trial).err

@@ -14,9 +14,9 @@ from .conftest import (
     DBO,
     EXEMPTION,
     NIXL,
-    ON_V2,
     TEMPLATE,
-    TO_V1,
+    V1_VARIABLE,
+    V2_VARIABLE,
     container,
     containers,
     deployment,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .conftest import Admission, Installation
 
 pytestmark = only_in_one_process()
-BROKEN = container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2])
+BROKEN = container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[V2_VARIABLE])
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +67,10 @@ def test_the_variable_is_set_without_an_annotation_and_the_pods_are_created(
     admission: Admission, namespace: str
 ) -> None:
     assert admission.apply(namespace, deployment("nixl", container(*NIXL))).err == ""
-    assert containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))[0]["env"] == [TO_V1]
+    assert containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))[0]["env"] == [V1_VARIABLE]
     if admission.cluster.has_controllers:
         [found] = until(lambda: admission.cluster.get("-n", namespace, "pods")["items"])
-        assert containers(found)[0]["env"] == [TO_V1]
+        assert containers(found)[0]["env"] == [V1_VARIABLE]
 
 
 def test_an_existing_object_can_be_scaled_labelled_and_deleted_but_not_changed(

@@ -20,10 +20,10 @@ from .apiserver import until
 from .conftest import (
     DBO,
     NIXL,
-    ON_V2,
     SET,
     TEMPLATE,
-    TO_V1,
+    V1_VARIABLE,
+    V2_VARIABLE,
     Admission,
     commands_with,
     container,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Start = Callable[..., AbstractContextManager[Admission]]
 
 pytestmark = only_in_one_process()
-BROKEN = container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2])
+BROKEN = container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[V2_VARIABLE])
 TIMEOUT = 3
 """The timeout of one call in the manifests, in seconds."""
 
@@ -136,7 +136,7 @@ def test_if_registered_for_pods_alone_a_deployment_is_unchanged_and_its_pods_get
             pytest.skip("no pods are created without kube-controller-manager")
         assert admission.apply(namespace, deployment("nixl", container(*NIXL))).err == f"Warning: {TEMPLATE}: {SET}\n"
         [found] = until(lambda: admission.cluster.get("-n", namespace, "pods")["items"])
-        assert containers(found)[0]["env"] == [TO_V1]
+        assert containers(found)[0]["env"] == [V1_VARIABLE]
         assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))[0]
 
 

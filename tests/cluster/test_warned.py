@@ -19,11 +19,11 @@ from .conftest import (
     DBO,
     MODELS,
     NIXL,
-    ON_V2,
     SET,
     SET_ENV,
     TEMPLATE,
-    TO_V1,
+    V1_VARIABLE,
+    V2_VARIABLE,
     VARIABLE,
     container,
     containers,
@@ -63,7 +63,8 @@ def pod(name: str, *found: Document) -> Document:
 
 def test_an_engine_that_would_not_start_has_a_warning_and_is_stored(admission: Admission, namespace: str) -> None:
     done = admission.apply(
-        namespace, deployment("dbo", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2]))
+        namespace,
+        deployment("dbo", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[V2_VARIABLE])),
     )
     assert (done.out, done.err) == ("deployment.apps/dbo created\n", f"Warning: {TEMPLATE}: {DBO}\n")
 
@@ -82,7 +83,7 @@ def test_the_variable_is_stored_in_the_container_of_vllm_and_in_no_other(admissi
     stored = containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))
     assert [(each["name"], each.get("env")) for each in stored] == [
         ("proxy", proxy["env"]),
-        ("vllm", [TO_V1]),
+        ("vllm", [V1_VARIABLE]),
         ("shipper", None),
     ]
 
@@ -92,14 +93,17 @@ def test_pods_of_a_deployment_have_the_variable_once(admission: Admission, names
         pytest.skip("no pods are created without kube-controller-manager")
     admission.apply(namespace, deployment("nixl", container(*NIXL), set_env="true"))
     [found] = until(lambda: admission.cluster.get("-n", namespace, "pods", "-l", "app=nixl")["items"])
-    assert (containers(found)[0]["env"], found["metadata"]["ownerReferences"][0]["kind"]) == ([TO_V1], "ReplicaSet")
+    assert (containers(found)[0]["env"], found["metadata"]["ownerReferences"][0]["kind"]) == (
+        [V1_VARIABLE],
+        "ReplicaSet",
+    )
 
 
 def test_a_pod_with_a_given_or_a_generated_name_gets_the_variable(admission: Admission, namespace: str) -> None:
     for document in (pod("own", container(*NIXL)), pod("given-", container(*NIXL))):
         done = admission.cluster.kubectl("-n", namespace, "create", "-f", "-", "-o", "name", document=document)
         assert done.err == ""
-        assert containers(admission.cluster.get("-n", namespace, done.out.strip()))[0]["env"] == [TO_V1]
+        assert containers(admission.cluster.get("-n", namespace, done.out.strip()))[0]["env"] == [V1_VARIABLE]
 
 
 def test_a_new_image_of_a_pod_has_a_warning_and_its_variables_are_unchanged(
@@ -118,13 +122,13 @@ def test_a_new_image_of_a_pod_has_a_warning_and_its_variables_are_unchanged(
 
 def test_a_value_from_a_configmap_is_replaced_by_the_decided_one(admission: Admission, namespace: str) -> None:
     elsewhere = {
-        "name": TO_V1["name"],
+        "name": V1_VARIABLE["name"],
         "valueFrom": {"configMapKeyRef": {"name": "vllm", "key": "v2", "optional": True}},
     }
     admission.cluster.kubectl(
         "-n", namespace, "create", "-f", "-", document=pod("own", container(*NIXL, env=[elsewhere]))
     )
-    assert containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]["env"] == [TO_V1]
+    assert containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]["env"] == [V1_VARIABLE]
 
 
 def test_a_dry_run_is_answered_and_stores_nothing(admission: Admission, namespace: str) -> None:
@@ -132,7 +136,7 @@ def test_a_dry_run_is_answered_and_stores_nothing(admission: Admission, namespac
     before, answered = admission.logged(), admission.answered("validate")
     done = admission.apply(
         namespace,
-        deployment("dbo", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[ON_V2])),
+        deployment("dbo", container("--enable-dbo", "--all2all-backend=deepep_low_latency", env=[V2_VARIABLE])),
         "--dry-run=server",
     )
     assert (done.out, done.err) == ("deployment.apps/dbo created (server dry run)\n", f"Warning: {TEMPLATE}: {DBO}\n")
@@ -146,7 +150,7 @@ def test_a_second_server_side_apply_changes_nothing(admission: Admission, namesp
         assert admission.apply(namespace, document, "--server-side").err == ""
         stored = admission.cluster.get("-n", namespace, "deployment", "nixl")
         seen.append((containers(stored)[0]["env"], stored["metadata"]["generation"]))
-    assert seen == [([TO_V1], 1), ([TO_V1], 1)]
+    assert seen == [([V1_VARIABLE], 1), ([V1_VARIABLE], 1)]
 
 
 def test_a_second_client_side_apply_changes_nothing(admission: Admission, namespace: str) -> None:
@@ -156,7 +160,7 @@ def test_a_second_client_side_apply_changes_nothing(admission: Admission, namesp
         assert admission.apply(namespace, document).err == ""
         stored = admission.cluster.get("-n", namespace, "deployment", "nixl")
         seen.append((containers(stored)[0]["env"], stored["metadata"]["generation"]))
-    assert seen == [([other, TO_V1], 1), ([other, TO_V1], 1)]
+    assert seen == [([other, V1_VARIABLE], 1), ([other, V1_VARIABLE], 1)]
 
 
 def test_only_an_update_of_an_engine_has_a_warning(admission: Admission, namespace: str) -> None:
@@ -183,7 +187,7 @@ def test_the_variable_stays_until_a_user_removes_it(admission: Admission, namesp
     admission.apply(namespace, deployment("qwen", container(*NIXL), set_env="true"))
     patch = json.dumps({"spec": {"template": {"spec": {"containers": [container()]}}}})
     admission.cluster.kubectl("-n", namespace, "patch", "deployment", "qwen", "-p", patch)
-    assert containers(admission.cluster.get("-n", namespace, "deployment", "qwen"))[0]["env"] == [TO_V1]
+    assert containers(admission.cluster.get("-n", namespace, "deployment", "qwen"))[0]["env"] == [V1_VARIABLE]
     assert admission.cluster.kubectl("-n", namespace, "set", "env", "deployment/qwen", f"{VARIABLE}-").err == ""
     assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "qwen"))[0]
 
@@ -222,7 +226,7 @@ def test_an_object_that_a_later_webhook_changes_is_reviewed_again(admission: Adm
         finally:
             cluster.kubectl("delete", document["kind"], "sidecar")
     stored = containers(cluster.get("-n", namespace, "pod", "own"))[0]
-    assert (done.err, stored["args"][2:], stored["env"]) == ("", list(NIXL), [TO_V1])
+    assert (done.err, stored["args"][2:], stored["env"]) == ("", list(NIXL), [V1_VARIABLE])
 
 
 def test_ten_warnings_reach_the_user_who_writes_the_object(admission: Admission, namespace: str) -> None:

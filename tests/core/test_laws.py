@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from msgspec import UNSET
 from msgspec.structs import replace
 from packaging.version import Version
-from reference import Deployment, Reference, Unreadable, as_reference
+from reference import Deployment, MalformedVariable, Reference, as_reference
 from representatives import slow_except
 
 from policy.decision.decision import WithoutVariable, encode
@@ -635,7 +635,7 @@ def assert_evidence(decision: Decision, release: str, facts: dict[str, Any]) -> 
             expected = deployment.value(name)
             if FACTS[name].kind is FactKind.PRESENCE:
                 expected = expected is not None
-            if isinstance(expected, Unreadable):
+            if isinstance(expected, MalformedVariable):
                 expected = facts["env"][name.partition(".")[2]]
             assert (name, value) == (name, expected)
 
@@ -993,7 +993,7 @@ def test_facts_without_a_fault_are_read_as_the_reference_reads_them(document: An
         expected = deployment.value(fact.name)
         if fact.kind is FactKind.PRESENCE:
             expected = expected is not None
-        if isinstance(expected, Unreadable):
+        if isinstance(expected, MalformedVariable):
             expected = Malformed(value_at(document, "/" + fact.name.replace(".", "/")), expected.error)
         if not deployment.is_below_absent(fact.name):
             assert (fact.name, to_json(value) if isinstance(value, tuple) else value) == (fact.name, expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from known_releases import KNOWN
+from known_releases import KNOWN_RELEASES
 from tables import table
 
 from policy.cache import SecondHitCache
@@ -38,7 +38,7 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
             "nullable": False,
             "default": "generate",
             "meaning": "what the engine is for (`--runner`); not the model runner V1 or V2",
-            "read_by": KNOWN[KNOWN.index("0.18.0") :],
+            "read_by": KNOWN_RELEASES[KNOWN_RELEASES.index("0.18.0") :],
         },
         {
             "name": "env.VLLM_USE_V2_MODEL_RUNNER",
@@ -51,7 +51,7 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
                 "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; from 0.12 "
                 "to 0.21 unset means false, and older releases do not read it"
             ),
-            "read_by": KNOWN,
+            "read_by": KNOWN_RELEASES,
         },
         {
             "name": "kv_transfer_config",
@@ -95,7 +95,7 @@ def test_a_fact_is_published_with_these_fields(catalogue: Catalogue, fact: dict[
     ],
 )
 def test_a_fact_is_read_by_these_releases(catalogue: Catalogue, name: str, first: str, last: str) -> None:
-    assert read_by(catalogue)[name] == KNOWN[KNOWN.index(first) : KNOWN.index(last) + 1]
+    assert read_by(catalogue)[name] == KNOWN_RELEASES[KNOWN_RELEASES.index(first) : KNOWN_RELEASES.index(last) + 1]
 
 
 def test_a_rule_is_published_with_the_fields_of_its_file(catalogue: Catalogue) -> None:
@@ -194,7 +194,7 @@ def test_the_rules_of_one_release_are_those_that_its_decisions_use(catalogue: Ca
 
 
 def test_the_releases_are_published_with_the_default_one(catalogue: Catalogue) -> None:
-    known = [{"version": version, "verified": True, "default": version == "0.23.0"} for version in KNOWN]
+    known = [{"version": version, "verified": True, "default": version == "0.23.0"} for version in KNOWN_RELEASES]
     document = releases_document(catalogue, "0.23.0")
     (removal,) = document.pop("removals")
     assert document == {"releases": known, "default": "0.23.0"}

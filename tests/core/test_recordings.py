@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from configured import as_configured
-from known_releases import KNOWN
+from known_releases import KNOWN_RELEASES
 from reference import Reference, as_reference
 from representatives import slow_except
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RECORDED = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features")
 QUICK_RELEASES = ["0.20.0", "0.23.0", "0.33.0"]
 """Releases in which `make test` compares the reference too; the law tests compare it in every release."""
-with_reference = pytest.mark.parametrize("lines", slow_except(QUICK_RELEASES, KNOWN), indirect=True)
+with_reference = pytest.mark.parametrize("lines", slow_except(QUICK_RELEASES, KNOWN_RELEASES), indirect=True)
 TODAY = date(2026, 1, 1)
 
 
@@ -43,7 +43,7 @@ def decided(policy: Policy, request: dict[str, Any], *layers: str) -> Decision:
     return policy.decide(read_request({**request, "layers": list(layers)}, policy.releases), TODAY)
 
 
-@pytest.fixture(scope="module", params=KNOWN)
+@pytest.fixture(scope="module", params=KNOWN_RELEASES)
 def lines(request: pytest.FixtureRequest, root: Path) -> list[dict[str, Any]]:
     """The recording of a release, read once for all tests of it."""
     return recorded(root, request.param)
@@ -51,7 +51,7 @@ def lines(request: pytest.FixtureRequest, root: Path) -> list[dict[str, Any]]:
 
 def test_every_release_has_a_recording(root: Path, policy: Policy) -> None:
     stored = sorted(path.name.removesuffix(".jsonl.gz") for path in (root / "tests" / "recordings").glob("*.jsonl.gz"))
-    assert (stored, KNOWN) == (sorted(policy.releases.known), list(policy.releases.known))
+    assert (stored, KNOWN_RELEASES) == (sorted(policy.releases.known), list(policy.releases.known))
 
 
 def test_upstream_alone_decides_as_vllm_did(policy: Policy, lines: list[dict[str, Any]]) -> None:

@@ -605,7 +605,7 @@ def _unit_that_repeats(value: str, use: str, size: int) -> bytes:
     return manifest({"unit": start + commands + f"[Container]\nImage={IMAGE}\nExec={repeated(use, size // 6)}\n"})
 
 
-MOUNTED: Final = [{"name": "v", "mountPath": "//m"}]
+MOUNTS: Final = [{"name": "v", "mountPath": "//m"}]
 
 
 def _config_map(data: dict[str, str], name: str = "c") -> dict[str, Any]:
@@ -891,12 +891,12 @@ MANIFESTS: Final[dict[str, Family]] = {
         )
     },
     "a working folder of slashes": lambda size: manifest(
-        pod(engine(command=["vllm", "serve", NAME], workingDir="/" * (size // 2) + "m", volumeMounts=MOUNTED))
+        pod(engine(command=["vllm", "serve", NAME], workingDir="/" * (size // 2) + "m", volumeMounts=MOUNTS))
     ),
     "working folders with two slashes": lambda size: manifest(
         pod(
             *(
-                engine(command=["bash", "-c", "cd //m; vllm serve a"], workingDir="//", volumeMounts=MOUNTED)
+                engine(command=["bash", "-c", "cd //m; vllm serve a"], workingDir="//", volumeMounts=MOUNTS)
                 for _ in range(min(size // 300, 500))
             )
         )

@@ -7,7 +7,7 @@ from typing import Final
 
 from hostile.reader import Reader
 
-UNCLOSED: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+UNCLOSED_QUOTE: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 AMBIGUOUS: Final = re.compile(rb"(?:a+)+b")
 
 
@@ -24,7 +24,9 @@ def _letters(size: int) -> bytes:
 
 READERS: Final = {
     "linear": Reader(bytes.upper, 1 << 20, {"letters": _letters}),
-    "scanned again from each quote": Reader(UNCLOSED.findall, 1024, {"quotes": lambda size: b'\\"' * (size // 2)}),
+    "scanned again from each quote": Reader(
+        UNCLOSED_QUOTE.findall, 1024, {"quotes": lambda size: b'\\"' * (size // 2)}
+    ),
     "copied for each part": Reader(_copy, 1 << 20, {"letters": _letters}, counted=1 << 17),
     "exponential in the letters": Reader(AMBIGUOUS.fullmatch, 256, {"letters": _letters}),
     "not read any more": Reader(bytes.upper, 1 << 20, {"letters": _letters}),

@@ -9,7 +9,7 @@ import pytest
 from observation_logs import (
     MODEL,
     READY,
-    SERVING,
+    SERVING_LINE,
     V1_LOADS,
     V2_LOADS,
     V2_WORKER,
@@ -344,5 +344,5 @@ def test_a_refusal_that_names_pooling_tasks_is_whole() -> None:
 
 def test_the_server_s_readiness_is_also_known_by_uvicorn_s_words() -> None:
     assert shown([configuration("0.26.0"), "INFO:     Application startup complete."]) == [("0.26.0", None, True, None)]
-    assert [line for line in v2_start() if SERVING in line]
+    assert [line for line in v2_start() if SERVING_LINE in line]
     assert MODEL in version("0.26.0")

@@ -240,7 +240,7 @@ def serve(tmp_path: Path) -> Callable[..., Any]:
     return start
 
 
-KNOWN = ("0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.29.0", "0.30.0")
+KNOWN_RELEASES = ("0.22.0", "0.23.0", "0.24.0", "0.25.0", "0.29.0", "0.30.0")
 FEW_RULES = (
     "house/kv-connector-fallback",
     "upstream/default/v2-by-default",
@@ -267,7 +267,7 @@ def few_rules(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         'env: {VLLM_USE_V2_MODEL_RUNNER: "0"}',
         "parallel_config: {enable_dbo: true}",
     )
-    (found / "releases.yaml").write_text(f"known: {json.dumps(KNOWN)}\ndefault: '0.23.0'\n")
+    (found / "releases.yaml").write_text(f"known: {json.dumps(KNOWN_RELEASES)}\ndefault: '0.23.0'\n")
     return found
 
 
@@ -277,7 +277,7 @@ def _without_other_releases(text: str) -> str:
     found = [head]
     for case in cases:
         line = re.search(r"^    vllm: \[(.*)\]$", case, re.MULTILINE)
-        versions = [version for version in line[1].split(", ") if version in KNOWN] if line else None
+        versions = [version for version in line[1].split(", ") if version in KNOWN_RELEASES] if line else None
         if line and versions:
             found.append(case.replace(line[0], f"    vllm: [{', '.join(versions)}]"))
         elif versions is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from command_places import OWN, PLACES, VLLM, document_of, expected, problems
+from command_places import OWN_IMAGE, PLACES, VLLM, document_of, expected, problems
 from tables import table
 
 from policy.intake.command.launcher import find_server
@@ -110,14 +110,14 @@ WITHOUT_SERVER = [
 
 @table("place", PLACES)
 @table("script", [*ANY_SHELL, *BASH])
-@table("image", [VLLM, OWN])
+@table("image", [VLLM, OWN_IMAGE])
 def test_a_script_may_run_what_it_shows_as_data(place: str, script: str, image: str) -> None:
     assert problems(place, document_of(place, image, ["bash", "-c", script])) == [expected(place)]
 
 
 @table("place", PLACES)
 @table("script", [*ANY_SHELL, *OTHER_SHELL])
-@table("image", [VLLM, OWN])
+@table("image", [VLLM, OWN_IMAGE])
 def test_a_script_of_any_shell_may_run_what_it_shows_as_data(place: str, script: str, image: str) -> None:
     assert problems(place, document_of(place, image, ["sh", "-c", script])) == [expected(place)]
 
@@ -141,10 +141,10 @@ def test_a_server_after_a_here_document_is_found(shell: str, script: str) -> Non
 @table("script", SILENT)
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_script_that_only_mentions_the_server_is_ignored(place: str, script: str, shell: str) -> None:
-    assert problems(place, document_of(place, OWN, [shell, "-c", script])) == []
+    assert problems(place, document_of(place, OWN_IMAGE, [shell, "-c", script])) == []
 
 
 @table("place", PLACES)
 @table("script", WITHOUT_SERVER)
 def test_a_script_that_does_not_mention_the_server_is_ignored(place: str, script: str) -> None:
-    assert problems(place, document_of(place, OWN, ["sh", "-c", script], {"name": "P", "value": "vllm"})) == []
+    assert problems(place, document_of(place, OWN_IMAGE, ["sh", "-c", script], {"name": "P", "value": "vllm"})) == []

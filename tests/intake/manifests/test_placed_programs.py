@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from command_places import HOOKS, OWN, SLEEPS, VLLM, read
+from command_places import HOOKS, OWN_IMAGE, SLEEPS, VLLM, read
 from shipped_images import read_manifest
 from tables import table
 
@@ -46,7 +46,7 @@ def pod(*containers: dict[str, Any], init: list[dict[str, Any]] | None = None) -
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
 
 
-def runs(script: str, name: str = "a", image: str = OWN, **fields: Any) -> dict[str, Any]:
+def runs(script: str, name: str = "a", image: str = OWN_IMAGE, **fields: Any) -> dict[str, Any]:
     return {"name": name, "image": image, "command": ["sh", "-c", script], **fields}
 
 
@@ -68,7 +68,7 @@ BEFORE = [place for place in HOOKS if place != "lifecycle.preStop"]
 
 
 @table(("placing", "script"), PLACED_BY)
-@table("image", [OWN, VLLM])
+@table("image", [OWN_IMAGE, VLLM])
 @pytest.mark.parametrize("place", BEFORE)
 def test_a_hook_may_put_a_program_where_the_command_runs_it(place: str, placing: str, script: str, image: str) -> None:
     assert problems(pod(runs(script, image=image, **hook(place, placing)))) != []
@@ -98,8 +98,8 @@ def test_another_container_may_put_a_program_where_the_command_runs_it(placing: 
     assert problems(pod(placer, later)) != []
     assert problems(pod(later, {**SLEEPS, "name": "b", **MOUNTED, **hook("lifecycle.postStart", placing)})) != []
     init = [placer, {**later, "name": "c"}]
-    assert SERVER_PROBLEM.format("init container") in problems(pod({**SLEEPS, "image": OWN}, init=init))
-    hooked = pod({**SLEEPS, "image": OWN, **MOUNTED, **hook("livenessProbe", script)}, init=[placer])
+    assert SERVER_PROBLEM.format("init container") in problems(pod({**SLEEPS, "image": OWN_IMAGE}, init=init))
+    hooked = pod({**SLEEPS, "image": OWN_IMAGE, **MOUNTED, **hook("livenessProbe", script)}, init=[placer])
     assert PROBLEM.format("`livenessProbe`", "may start") in problems(hooked)
 
 
@@ -125,7 +125,8 @@ def test_it_counts_in_a_volume_that_both_mount(
 ) -> None:
     copied = ["cp", "/bin/sh", "/x/tr"]
     document = pod(
-        runs(f"echo '{SERVE}' | tr a b", **container), init=[{"name": "b", "image": OWN, "command": copied, **placer}]
+        runs(f"echo '{SERVE}' | tr a b", **container),
+        init=[{"name": "b", "image": OWN_IMAGE, "command": copied, **placer}],
     )
     faults: list[RequestFault] = []
     assert [each.problem for each in read_manifest(document, "", faults)] == ([PLACED_PROGRAM] if is_shared else [])
@@ -154,13 +155,13 @@ def test_many_containers_that_put_programs_hide_none_that_names_the_server() -> 
         ("/usr/share", False),
     ],
 )
-@pytest.mark.parametrize("image", [OWN, VLLM])
+@pytest.mark.parametrize("image", [OWN_IMAGE, VLLM])
 def test_a_mount_may_have_another_program_of_a_name(image: str, path: str, *, is_replaced: bool) -> None:
     mounted: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": path}]}
     documents = [
         pod(runs(TEXT, image=image, **mounted)),
         pod({**SLEEPS, "image": image, **mounted, **hook("livenessProbe", TEXT)}),
-        pod({**SLEEPS, "image": OWN}, init=[runs(TEXT, "b", image, **mounted)]),
+        pod({**SLEEPS, "image": OWN_IMAGE}, init=[runs(TEXT, "b", image, **mounted)]),
     ]
     for document in documents:
         assert problems(document) == []  # an empty volume

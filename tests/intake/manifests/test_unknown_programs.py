@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from command_places import HOOKS, OWN, PLACES, VLLM, document_of, expected, problems
+from command_places import HOOKS, OWN_IMAGE, PLACES, VLLM, document_of, expected, problems
 from tables import table
 
-IMAGES = [VLLM, OWN, "registry.example.org/our-vllm:1"]
+IMAGES = [VLLM, OWN_IMAGE, "registry.example.org/our-vllm:1"]
 P = {"name": "P", "value": "vllm"}
 SCRIPTS = [
     "$(echo $P) serve a/b",
@@ -68,7 +68,7 @@ def test_a_program_is_not_known_and_the_image_names_vllm(place: str, script: str
 @table("command", [["/start.sh"], ["bash", "/x/start.sh"], ["sh", "-c", "$(cat /x)"], ["sh", "-c", "$UNKNOWN"]])
 def test_a_hook_of_another_program_in_an_image_of_vllm_runs_what_is_not_known(place: str, command: list[str]) -> None:
     assert problems(place, document_of(place, VLLM, command)) == [expected(place)]
-    assert problems(place, document_of(place, OWN, command, P)) == []
+    assert problems(place, document_of(place, OWN_IMAGE, command, P)) == []
 
 
 @table("place", PLACES)
@@ -88,7 +88,7 @@ def test_a_hook_of_another_program_in_an_image_of_vllm_runs_what_is_not_known(pl
     ],
 )
 def test_other_programs_are_ignored(place: str, command: list[str], value: str) -> None:
-    assert problems(place, document_of(place, OWN, command, {"name": "P", "value": value})) == []
+    assert problems(place, document_of(place, OWN_IMAGE, command, {"name": "P", "value": value})) == []
 
 
 @pytest.mark.parametrize("place", ["initContainers", "ephemeralContainers"])
