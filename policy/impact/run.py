@@ -1,8 +1,8 @@
-"""Compares the deployments of a fleet in several processes, in the order of the fleet.
+"""Runs a job on the entries of a fleet or a log, in one process or in several, and keeps their order.
 
 Owns what is sent to a process and what comes back. Each different deployment is decided once, as long as there is room
 to keep its result; the results and their order do not depend on the number of processes. ``AnyJob`` and ``AnyWorker``
-are the interfaces by which a run decides; ``Job`` and ``Worker`` implement them for impact.
+are the interfaces of what a run needs; ``Job`` and ``Worker`` implement them for impact.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from policy.rules.loader import Sources
 
 DECISIONS_OF_CHUNK: Final = 3_000
-"""How many decisions a process makes before it returns their results: about a second of work."""
+"""How many decisions a process makes before it returns the results: about a second of work."""
 MAX_KEPT_ANSWERS: Final = 240_000
 """How many answers are kept for equal deployments; they take about 250 MB."""
 DECISIONS_OF_REMEDIES: Final = 60

@@ -69,7 +69,7 @@ def _by_source(source: str, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _object_in(candidate: Candidate, pod: str, container: str) -> str:
-    """The name of the candidate's object if the pod is one of it; empty if it is not."""
+    """The name of the candidate's object if the pod belongs to that object; otherwise empty."""
     *_, name, own = ["", "", *candidate.name.split("/")]
     return name if own == container and (pod == name or pod.startswith(f"{name}-")) else ""
 

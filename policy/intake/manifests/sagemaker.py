@@ -67,7 +67,7 @@ REPEATED_FLAG_DOUBT: Final = (
 
 
 def is_sagemaker(image: str | None) -> bool:
-    """Whether an image of vLLM is AWS's for SageMaker, or a copy of it in another registry, by its tag.
+    """Whether the tag of an image of vLLM shows AWS's image for SageMaker, or a copy in another registry.
 
     A tag without the platform is SageMaker's; that of the image for EC2 ends in `-ec2`
     (https://github.com/aws/deep-learning-containers/tree/main/docs/src/data/vllm).

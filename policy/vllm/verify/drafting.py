@@ -166,7 +166,7 @@ def _with_end(text: str, release: str) -> str:
 
 
 def _merged_rule(earlier_text: str | None, document: dict[str, Any]) -> dict[str, Any]:
-    """A drafted rule, merged with an earlier draft of it as an alternative condition."""
+    """A drafted rule, or its earlier draft with the new condition added as an alternative."""
     if earlier_text is None:
         return document
     earlier = yaml.safe_load(earlier_text)
