@@ -70,6 +70,20 @@ class FolderMounts(Struct, frozen=True):
     file_mount: str = ""
 
 
+class RayNode(Struct, frozen=True):
+    """How a container beside an engine starts Ray, and with it vLLM's workers if the engine runs on Ray.
+
+    ``place`` is the container's path. ``env`` has those of its variables on which the workers may depend, None for
+    unknown values. ``doubts`` says why these may be others, or what else its command may change, and ``installation``
+    is the vLLM that may run instead of its image's.
+    """
+
+    place: str
+    env: dict[str, str | None] = {}
+    doubts: tuple[str, ...] = ()
+    installation: Installation | None = None
+
+
 class Container(Struct, frozen=True, omit_defaults=True):
     """One vLLM engine that a manifest would start, as the manifest states it.
 
@@ -93,7 +107,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
     absolute paths of the mounts that may have a model. ``folder`` is the working folder, empty if it is not stated.
     ``file_mount`` is a mount that may be the working folder and has files, but no folders. ``image_folder`` is the
     image's working folder, if the manifest does not state one and mounts are around it. ``stated`` has the secrets that
-    the whole manifest states.
+    the whole manifest states. ``ray_nodes`` has the other containers that start Ray, if the engine may run on it.
     """
 
     path: str
@@ -125,6 +139,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
     file_mount: str = ""
     image_folder: FolderMounts | None = None
     stated: SecretValues = NO_SECRETS
+    ray_nodes: tuple[RayNode, ...] = ()
 
 
 class CommandLine(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.errors import MAX_FAULTS, RequestFault
-from policy.intake.command_line import FolderMounts, ImageVariable, Installation, Omni
+from policy.intake.command_line import FolderMounts, ImageVariable, Installation, Omni, RayNode
 from policy.intake.provenance import ASSUMED, IMAGE
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
@@ -134,7 +134,8 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     model. ``folder`` is the working folder, empty if it is not stated. ``file_mount`` is a mount that may be the
     working folder and has files, but no folders. ``image_folder`` is the image's working folder, if the manifest
     does not state one and mounts are around it. ``stated`` has the secrets that the whole manifest states.
-    ``gpus`` is the number of the container's GPUs, 0 if it is not known.
+    ``gpus`` is the number of the container's GPUs, 0 if it is not known. ``ray_nodes`` has the other containers of the
+    manifest that start Ray, if the engine may run on it.
     """
 
     args: list[str] | str
@@ -161,6 +162,7 @@ class Deployment(Struct, frozen=True, omit_defaults=True):
     image_folder: FolderMounts | None = None
     stated: SecretValues = NO_SECRETS
     gpus: int = 0
+    ray_nodes: tuple[RayNode, ...] = ()
 
     @property
     def text_length(self) -> int:

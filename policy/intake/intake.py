@@ -50,6 +50,7 @@ from policy.intake.model.transformers_releases import transformers_warnings
 from policy.intake.model.unusual_fields import unusual_in_others
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models
 from policy.intake.origins import pointer_of
+from policy.intake.ray_workers import ray_workers
 from policy.intake.refused_arguments import ArgumentsRefused
 from policy.intake.result import IntakeResult
 from policy.intake.served_models import (
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from policy.facts.facts import Facts
+    from policy.facts.vocabulary import Series
     from policy.intake.command_line import CommandLine, UnknownOption
     from policy.intake.deployment import Deployment
     from policy.intake.launch.refusals import Findings
@@ -139,6 +141,9 @@ def derive_facts(
     if has_secrets:
         models = {secrets.named(name): secrets.named(own) for name, own in result.models.items()}
         result = structs.replace(result, models=models, secrets=secrets)
+        if result.installation is not None:  # it may be that of another container, which starts Ray
+            cause = secrets.hidden(result.installation.cause)
+            result = structs.replace(result, installation=structs.replace(result.installation, cause=cause))
     hidden = secrets.hidden if has_secrets else masked_message
     ignored = [] if result.options.is_plain and not has_secrets else result.ignored
     messages = (ignored, result.warnings, result.launch_errors, result.doubts, result.program_doubts)
@@ -243,7 +248,10 @@ def _derive(
         raise RequestInvalid(
             [replace(fault, pointer=pointer_of(fault.pointer, deployment, pointer)) for fault in faults]
         )
-    of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: rules(facts))
+    of_workers, installation = ray_workers(options, deployment, command, variables, _names_of(known.series))
+    of_code = _unless_own_runner(
+        [*loaded_code(options, variables, env, command.env), *of_workers], lambda: rules(facts)
+    )
     warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
     warnings += [
         *redirections(variables, models.own_names),
@@ -292,9 +300,7 @@ def _derive(
         )
         unknown_models.append(pooling)
         warnings.append(pooling)
-    unknown_variables = _unknown_values(
-        VARIABLES if known.series >= TARGET_DEVICE_SINCE else VARIABLES[:-1], variables, env, command
-    )
+    unknown_variables = _unknown_values(_names_of(known.series), variables, env, command)
     launch_errors = options.launch_errors
     if options.others.get(VALIDATION_OPTION, (False, ""))[0] is True and not is_omni:
         launch_errors += refused_variables(variables, release, environment.platform)
@@ -328,7 +334,7 @@ def _derive(
         unknown_variables,
         doubts,
         launch_errors,
-        command.installation or deployment.installation,
+        installation,
         unknown_models,
         environment,
         without_modules,
@@ -340,6 +346,11 @@ def _derive(
         unknown_options=unknown_options,
         refused_options=found.options,
     )
+
+
+def _names_of(release_series: Series) -> tuple[str, ...]:
+    """The variables from which facts are derived in the releases that have tables of models."""
+    return VARIABLES if release_series >= TARGET_DEVICE_SINCE else VARIABLES[:-1]
 
 
 def _unknown_name(options: ParsedOptions) -> list[str]:
@@ -425,10 +436,14 @@ def _derive_without_models(
     doubts = [*deployment.doubts, *command.doubts]
     warnings = [why, *deployment.notes, *of_omni, *options.warnings, *of_platform]
     warnings += redirections(variables, asked := names_of_models(deployment, options, pointer))
-    of_code = _unless_own_runner(loaded_code(options, variables, env, command.env), lambda: decide(derived))
+    names = variables_of(release_series)
+    of_workers, installation = ray_workers(options, deployment, command, variables, names)
+    of_code = _unless_own_runner(
+        [*loaded_code(options, variables, env, command.env), *of_workers], lambda: decide(derived)
+    )
     warnings += [*variable_warnings(variables, release, environment.platform), *of_code]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
-    unknown = _unknown_values(variables_of(release_series), variables, env, command)
+    unknown = _unknown_values(names, variables, env, command)
     warnings += [f"the value of `{name}` is not known here; it is assumed to be unset" for name in unknown]
     if options.unknown_sizes:
         warnings += check_sizes(options, derive_with, decide, f"{pointer}/args")
@@ -444,7 +459,7 @@ def _derive_without_models(
         unknown,
         doubts,
         options.launch_errors,
-        command.installation or deployment.installation,
+        installation,
         environment=environment,
         models=asked,
         has_models=False,

@@ -196,6 +196,7 @@ def _request_of(
         image_folder=container.image_folder,
         stated=container.stated,
         gpus=container.gpus,
+        ray_nodes=container.ray_nodes,
     )
     return replace(
         base,

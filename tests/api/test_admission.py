@@ -509,6 +509,40 @@ def test_a_command_of_which_kuberay_may_make_other_words_is_denied_if_undecided_
                 assert message in " ".join(warned["warnings"])
 
 
+def test_a_worker_of_ray_with_another_variable_is_denied_if_undecided_objects_are(
+    client: httpx.Client, closed_server: Server
+) -> None:
+    def reviewed(leader: str, worker: str) -> Document:
+        scripts = {
+            "leaderTemplate": f"ray start --head; {leader} vllm serve Qwen/Qwen3-8B --distributed-executor-backend ray",
+            "workerTemplate": f"{worker} ray start --address=$(LWS_LEADER_ADDRESS):6379 --block",
+        }
+        own = {"name": "v", "image": "vllm/vllm-openai:v0.33.0"}
+        template = {
+            name: {"spec": {"containers": [{**own, "command": ["sh", "-c", script]}]}}
+            for name, script in scripts.items()
+        }
+        spec = {"leaderWorkerTemplate": {"size": 2, **template}}
+        return other_review("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", spec)
+
+    name = "VLLM_USE_V2_MODEL_RUNNER"
+    same, other = reviewed("", ""), reviewed("", f"{name}=0")
+    message = f"`{name}` is `0` for `ray start` in `spec.leaderWorkerTemplate.workerTemplate.spec.containers[0]`"
+    with closed_server.client() as closed:
+        for each in (same, reviewed(f"{name}=1", f"{name}=1"), reviewed(f"{name}=1", "")):
+            found = answered(closed, each)
+            assert (found["allowed"], message in str(found)) == (True, False)
+        denied = answered(closed, other)
+        assert (denied["allowed"], message in denied["status"]["message"]) == (False, True)
+        other["request"] |= {"operation": "UPDATE", "oldObject": same["request"]["object"]}
+        assert not answered(closed, other)["allowed"]
+        other["request"] |= {"oldObject": other["request"]["object"]}
+        assert answered(closed, other)["allowed"]
+    warned = answered(client, reviewed("", f"{name}=0"))
+    assert (warned["allowed"], message in " ".join(warned["warnings"])) == (True, True)
+    assert message not in str(answered(client, same))
+
+
 ENTRYPOINTS: list[tuple[dict[str, Any], bool]] = [
     ({"entrypoint": "V=0 vllm serve Qwen/Qwen3-8B --port 80"}, True),
     ({"entrypoint": "vllm serve Qwen/Qwen3-8B --served-model-name $X"}, False),

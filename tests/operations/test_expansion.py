@@ -29,6 +29,8 @@ SIZE: Final = 200_000
 """Characters of a review's object."""
 CALLS: Final = 25
 """Function calls for each byte of a review: scripts without any expansion take up to 15."""
+CALLS_ON_RAY: Final = 32
+"""Function calls for each byte of a review of engines on Ray, whose commands are read again; others take up to 22."""
 MESSAGES_SIZE: Final = 400_000
 CALLS_OF_ARGUMENTS: Final = 12
 """Function calls for each byte of a review whose arguments each have a message; ordinary arguments take up to 3."""
@@ -108,6 +110,15 @@ def test_a_review_takes_work_in_proportion_to_its_size(form: str) -> None:
     document = filled_review(FORMS[form])
     size = len(json.dumps(document))
     assert calls(lambda: run(JobKind.VALIDATE, document)) <= CALLS * size
+
+
+@pytest.mark.slow
+def test_the_workers_of_many_engines_take_work_in_proportion_to_the_size() -> None:
+    """Each container starts Ray in another way, and an engine on it."""
+    run(JobKind.VALIDATE, review(pod(container(SERVE))))
+    scripts = (f"VLLM_DP_SIZE={n} ray start --head; {SERVE} --data-parallel-backend ray" for n in range(1000))
+    document = review(pod(*map(container, scripts)))
+    assert calls(lambda: run(JobKind.VALIDATE, document)) <= CALLS_ON_RAY * len(json.dumps(document))
 
 
 @pytest.mark.parametrize(

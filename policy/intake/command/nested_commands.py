@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
-from policy.intake.command.programs import PROGRAMS, STARTS_VLLM, is_unknown, next_start
+from policy.intake.command.programs import OTHER_SCRIPTS, PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell_options import PIPEFAIL_DOUBT, shell_options, startup_doubt, startup_text
 from policy.intake.command.vllm_command import (
@@ -103,6 +103,9 @@ def server_of_shell(
         )
     if is_unknown(words[at]):
         return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
+    if context.job is not None and words[at].rpartition("/")[2] in OTHER_SCRIPTS:
+        found = find(words[at:], places[at:], env, own, context)
+        return _with_startup_doubt(found, doubt, places[start], env, context.budget)
     later = next_start(words, at + 1)
     if later is None or context.depth == MAX_DEPTH:
         return script_file(words, places, at)

@@ -6,6 +6,7 @@ here: shells, `eval` and `xargs` (`nested_commands`), and vLLM's own command (`v
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from policy.intake.command.evaluated_variables import (
     passed_server,
 )
 from policy.intake.command.exported_variables import exported_variables
-from policy.intake.command.installation import vllm_of_runner
+from policy.intake.command.installation import SOURCE_COMMANDS, vllm_of_runner
 from policy.intake.command.known_programs import has_known_substitutions, is_known_program
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
 from policy.intake.command.launcher_refusals import refusal_of
@@ -73,6 +74,10 @@ CHANGE_MESSAGE: Final = "{} may change the variables of what it starts"
 UNKNOWN_VARIABLES_MESSAGE: Final = "{} is not known, so `env` may set or remove any variable"
 PATHLESS_INSTALLATION: Final = Installation(None, "with `PATH` cleared by `env`, no vLLM may run, or another one")
 """The vLLM of a program that is searched in `/bin` and `/usr/bin`, where the official images do not have it."""
+RAY: Final = "ray"
+RAY_MODULE: Final = "ray.scripts.scripts"
+"""The module of Ray's command line."""
+RAY_START: Final = "start"
 EXPORTING_LAUNCHER: Final = "srun"
 """The launcher of whose words only the exported variables are read."""
 NESTED_PROGRAMS: Final = {
@@ -159,12 +164,12 @@ class _ProgramWalk(Struct):
                 if not self.has_path and "/" not in word:
                     self.installation = self.installation or PATHLESS_INSTALLATION
                 return subcommand(self.words, self.places, self.own, at + is_vllm)
+            if self.context.job is not None and _starts_ray(program, self.words[at + 1 :]):
+                return ServerCommand(self.context.job.words, [], self.own, serve=True, warnings=[], doubts=[])
             if PYTHON.fullmatch(program):
                 return self._python()
             if program in NESTED_PROGRAMS:
                 return self._nested(program)
-            if self.context.job is not None and program == "ray" and self.words[at + 1 : at + 2] == ["start"]:
-                return ServerCommand(self.context.job.words, [], self.own, serve=True, warnings=[], doubts=[])
             if program in OTHER_SCRIPTS:
                 return None
             if program in RENAMING_COMMANDS and any(VLLM.search(each) for each in self.words[at + 1 :]):
@@ -381,6 +386,15 @@ class _ProgramWalk(Struct):
         """Add a doubt about variables, up to the limit."""
         if why not in self.doubts and len(self.doubts) < MAX_DOUBTS:
             self.doubts.append(why)
+
+
+def _starts_ray(program: str, arguments: list[str]) -> bool:
+    """Whether a program starts Ray: Ray's own, which is also a module of Python, or the script of vLLM's images."""
+    if program in SOURCE_COMMANDS:
+        return bool(arguments) and arguments[0].rpartition("/")[2] in OTHER_SCRIPTS
+    if PYTHON.fullmatch(program) is not None:
+        return (RAY_MODULE, RAY_START) in pairwise(arguments)
+    return program in OTHER_SCRIPTS or (program == RAY and arguments[:1] == [RAY_START])
 
 
 def _next_program(words: list[str], start: int) -> int | None:

@@ -16,7 +16,7 @@ from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.script_context import RayJob, ScriptContext
-from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
+from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand
 from policy.intake.command_line import Installation  # noqa: TC001  # as above
 from policy.stated_secrets import secret_values
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import Variables
 
 NO_RAY_START: Final = "nothing in it is known to start Ray"
+COMMAND_DOUBT: Final = "in the command that starts Ray: {}"
+NODE_DOUBT: Final = "in the command that starts Ray in {}: {}"
 TOO_LONG_MESSAGE: Final = f"it has more than {MAX_WORDS} words or {MAX_TEXT} characters"
 
 
@@ -35,6 +37,7 @@ class RayStart(Struct, frozen=True):
     ``env`` has the variables that it sets; None for unknown values. ``is_read``: whether all of them are there.
     ``folders`` has the working folders that it changes to, ``installation`` the vLLM that it may make run, ``files``
     what else its scripts may change, and ``secrets`` the values that it gives to variables with the name of a secret.
+    ``is_possible``: whether the command may start Ray at all.
     """
 
     env: dict[str, str | None]
@@ -44,6 +47,7 @@ class RayStart(Struct, frozen=True):
     installation: Installation | None = None
     files: list[tuple[ReplacedFiles, str]] = []
     secrets: frozenset[str] = frozenset()
+    is_possible: bool = True
 
     def installation_for(self, server: ServerCommand) -> Installation | None:
         """The vLLM that may run instead of the image's if Ray starts a server."""
@@ -85,6 +89,7 @@ def ray_start(words: Sequence[str], env: Variables, *, has_hidden_variables: boo
     secrets, shown = frozenset(budget.secrets), secret_values(env, (), budget.secrets)
     if not isinstance(found, ServerCommand) or found.words is not job.words:
         why = found.why if isinstance(found, UnreadableCommand) else NO_RAY_START
-        return RayStart({}, is_read=False, doubts=[shown.hidden(why)], secrets=secrets)
+        is_possible = isinstance(found, UnreadableCommand) and found.remedy != NO_START_REMEDY
+        return RayStart({}, is_read=False, doubts=[shown.hidden(why)], secrets=secrets, is_possible=is_possible)
     doubts = [shown.hidden(doubt) for doubt in found.doubts]
     return RayStart(found.env, True, found.folders, doubts, found.installation, job.files, secrets)

@@ -45,6 +45,9 @@ COUNT_FORMAT: Final = re.compile(r"%[^%A-Za-z]*+[hjlLtqz]*+n")
 
 SHIFT_DOUBT: Final = "`shift` takes more arguments than there are, which ends the script"
 
+PLAIN_RAY_START: Final = re.compile(r"ray start(?: [\w.:/=,-]++)*+")
+"""Matches a text that only starts Ray, without anything that a shell changes or expands."""
+
 
 class ShellBuiltins(Struct):
     """Interprets the commands of a script that change the running shell."""
@@ -148,7 +151,9 @@ class ShellBuiltins(Struct):
         """Why a command changes the rest of the script in an unknown way; empty if it does not."""
         name = words[0]
         if name == "eval":
-            is_read = STARTS_VLLM.search(" ".join(words[1:])) is not None and not self.variables.sets_separators
+            text = " ".join(words[1:])
+            starts = STARTS_VLLM.search(text) is not None or PLAIN_RAY_START.fullmatch(text) is not None
+            is_read = starts and not self.variables.sets_separators
             return "" if is_read else "`eval` may change the rest of the script"
         if name in {".", "source"}:
             return f"the file that `{name}` reads may set any variable"

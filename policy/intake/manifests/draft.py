@@ -25,6 +25,7 @@ from policy.intake.manifests.image_labels import LABEL_CAUSE
 from policy.intake.manifests.images import VLLM_SERVE
 from policy.intake.manifests.mounts import Mounts
 from policy.intake.manifests.placed_programs import ProgramsBeside
+from policy.intake.manifests.ray_nodes import may_run_on_ray, plain_variables, ray_node
 from policy.intake.manifests.signs import are_server_arguments, names_hub_model, shows_vllm
 from policy.intake.manifests.stated_variables import StatedVariables
 from policy.intake.manifests.working_folder import start_folder, working_folder
@@ -32,10 +33,10 @@ from policy.messages import MAX_QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping, Sequence
+    from collections.abc import Collection, Iterable, MutableMapping, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
-    from policy.intake.command_line import HardwareSign
+    from policy.intake.command_line import HardwareSign, RayNode
     from policy.intake.manifests.images import ImageVersion
     from policy.intake.manifests.reading import ManifestNode
 
@@ -77,6 +78,9 @@ EVALUATING_ENTRY_POINT: Final = (
 
 class EngineDraft:
     """An engine under construction, from a node of the manifest; ``finish`` adds it to the manifest's engines."""
+
+    ray_variables: Collection[str] | None = ()
+    """The variables that Ray sets for this engine on any node; None if it runs in no container of the manifest."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
@@ -176,6 +180,10 @@ class EngineDraft:
 
         In an unknown image, arguments may be flags of its own program, and `serve` its own subcommand.
         """
+        self.note_ray(self.words.copy(), is_certain=False)
+        return self._starts_vllm(by_image=by_image)
+
+    def _starts_vllm(self, *, by_image: bool) -> bool:
         if not self.is_within_limits():
             return False
         try:
@@ -183,13 +191,29 @@ class EngineDraft:
         except expansion.ExpansionExhausted:
             return True  # deciding the engine reports this as its problem
 
+    def note_ray(self, words: Sequence[str], *, is_certain: bool = True) -> None:
+        """Note the command of the container, which may start Ray; ``is_certain``: whether it does, as in KubeRay's."""
+        is_command = self.has_command or is_certain
+        if not words:
+            return
+
+        def read() -> RayNode | None:
+            if not (is_command or self._runs_words()):
+                return None
+            env = {**images.version_of(self.image, self.table).env, **self.env}
+            plain = plain_variables(self.node.value, env)
+            hidden = self.has_hidden_variables
+            return ray_node(self.node.path, words, env, plain, has_hidden_variables=hidden, is_certain=is_certain)
+
+        self.node.reader.ray.commands.append((read, is_certain))
+
     def starts_server(self) -> bool:
         """Whether the words start vLLM's server, or name it in a command that cannot be read.
 
         Unlike for an engine, a server that another file or image may start does not count: init containers often
         prepare something with vLLM's image.
         """
-        if not self.starts_vllm():
+        if not self._starts_vllm(by_image=True):
             return False
         if self.problem:
             return self.problem in {NAMED_IMAGE, OTHER_ENTRY_POINT, EVALUATING_ENTRY_POINT, PLACED_PROGRAM}
@@ -464,6 +488,15 @@ class EngineDraft:
             image_folder=self._mounts_around(image_folder),
         )
         self.node.reader.add(container, self.node)
+        if self.ray_variables is not None and self._may_run_on_ray():
+            self.node.reader.ray.engines.append((container, self.ray_variables))
+
+    def _may_run_on_ray(self) -> bool:
+        if self.server is not None:
+            words = self.server.words
+        else:  # expanding many references takes longer than all else, and without values it adds no text
+            words = self.expanded_words() if any(self.env.values()) else self.words
+        return may_run_on_ray((*words, *self.files.values()))
 
     def _read_beside(self) -> list[Installation]:
         """Return the installations of vLLM by hooks and probes, and add a doubt for all else that they may change."""

@@ -150,7 +150,7 @@ def read_inference_service(document: ManifestNode) -> None:
 def _read_canary(document: ManifestNode, canary: Canary) -> None:
     """Read the containers of a canary, and the models that it may run."""
     rendered: list[ManifestNode] = []
-    with _service_doubts(document, rendered):
+    with _service_doubts(document, rendered), document.reader.ray_cluster():
         _read_component(document, canary.predictor, PREDICTOR)
         with engine_doubt(document.reader, lambda: canary.doubt):
             for predictor in canary.models:

@@ -43,7 +43,7 @@ GROUP: Final[dict[str, str | None]] = {"GROUP_SIZE": None, "ENTRY_ADDRESS": None
 def read_model_serving(document: ManifestNode) -> None:
     """Read a ModelServing: the entry and the workers of each role."""
     for role in document.get("spec", "template", "roles").items():
-        with unread_fields((KTHENA_ROLE, role)):
+        with unread_fields((KTHENA_ROLE, role)), role.reader.ray_cluster():
             read_pod(role.get("entryTemplate", "spec"), GROUP)
             read_pod(role.get("workerTemplate", "spec"), GROUP)
 

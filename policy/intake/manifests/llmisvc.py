@@ -156,16 +156,21 @@ def _read_workload(part: _Workload) -> None:
     node, parallelism = part.node, part.node.get("parallelism")
     spread = bool(parallelism.get("data").count() or parallelism.get("dataLocal").count()) or part.service is None
     with_workers = node.get("worker").is_object()
-    for role in ("template", "worker") if with_workers else ("template",):
-        pod = node.get(role)
-        containers = list(pod_containers(pod))
-        main = next((item for item in containers if item.get("name").value == MAIN), None)
-        if main is not None or part.service is not None:
-            _read_main(part, role, main, is_spread=spread, with_workers=with_workers)
-        for other in containers:
-            if other is not main:
-                _read_other(other, pod, part.context, part.service)
-        read_passing_containers(pod)
+    with node.reader.ray_cluster():
+        for role in ("template", "worker") if with_workers else ("template",):
+            _read_role(part, role, is_spread=spread, with_workers=with_workers)
+
+
+def _read_role(part: _Workload, role: str, *, is_spread: bool, with_workers: bool) -> None:
+    pod = part.node.get(role)
+    containers = list(pod_containers(pod))
+    main = next((item for item in containers if item.get("name").value == MAIN), None)
+    if main is not None or part.service is not None:
+        _read_main(part, role, main, is_spread=is_spread, with_workers=with_workers)
+    for other in containers:
+        if other is not main:
+            _read_other(other, pod, part.context, part.service)
+    read_passing_containers(pod)
 
 
 def _read_main(part: _Workload, role: str, main: ManifestNode | None, *, is_spread: bool, with_workers: bool) -> None:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.paths import ANY_FOLDER
-from policy.intake.command.ray_start import ray_start
+from policy.intake.command.ray_start import COMMAND_DOUBT, ray_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ COMMAND_REFERENCE: Final = re.compile(r"\$(?:KUBERAY_GEN_RAY_START_CMD\b|[{(]KUB
 """Matches a reference to the variable with the command by which KubeRay starts Ray."""
 BLOCK_OPTION: Final = " --block"
 """The option of `ray start` that matters for an engine: what comes after the command runs once Ray has ended."""
-COMMAND_DOUBT: Final = "in the command that starts Ray: {}"
 
 
 def ray_script(words: Sequence[str], options: str = "") -> str:
@@ -46,19 +45,22 @@ def join_words(words: Sequence[str]) -> str:
     return "".join(f" {word} " for word in words)
 
 
+def start_words(words: Sequence[str], options: str, *, is_kept: bool) -> list[str]:
+    """The command with which KubeRay starts Ray in a container with these words; see ``apply_ray_start``."""
+    if is_kept or RAY_START in join_words(words):
+        return [COMMAND_REFERENCE.sub(f"{RAY_START}{BLOCK_OPTION}", word) for word in words]
+    return [*BASH, ray_script(words, options or BLOCK_OPTION)]
+
+
 def apply_ray_start(draft: EngineDraft, options: str, *, is_kept: bool) -> RayStart | None:
     """Set a container's variables and folder to those of Ray's processes; returns how its command starts Ray.
 
     Returns None if only the command that KubeRay adds to each container starts Ray. ``options`` has the options of
     `ray start`, if they matter. ``is_kept``: whether KubeRay keeps the container's command, whatever it is.
     """
-    is_kept = is_kept or RAY_START in join_words(draft.words)
     if not (draft.words or options or is_kept):
         return None
-    if is_kept:
-        words = [COMMAND_REFERENCE.sub(f"{RAY_START}{BLOCK_OPTION}", word) for word in draft.words]
-    else:
-        words = [*BASH, ray_script(draft.words, options or BLOCK_OPTION)]
+    words = start_words(draft.words, options, is_kept=is_kept)
     start = ray_start(words, draft.env, has_hidden_variables=draft.has_hidden_variables)
     draft.env.update(start.env)
     draft.secrets |= start.secrets

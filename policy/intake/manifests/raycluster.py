@@ -43,6 +43,7 @@ from policy.intake.manifests.ray_commands import (
     join_words,
     ray_script,
     read_effects,
+    start_words,
 )
 from policy.intake.manifests.ray_fields import CLUSTER, HEAD, WORKERS
 from policy.intake.manifests.ray_groups import ray_groups
@@ -175,6 +176,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
         draft.image = environment.image
         draft.env.replace(dict.fromkeys(draft.env))
     draft.env.update(environment.variables)
+    draft.ray_variables = environment.variables.keys() if environment.image is None else None
     if is_elsewhere:
         draft.has_hidden_variables = True
         draft.doubts.append(OTHER_CLUSTER_DOUBT)
@@ -282,6 +284,7 @@ def _read_group(group: RayGroup, *, is_kept: bool) -> None:
         is_ray = container.key == 0 and container.parent is not None and container.parent.key == "containers"
         if is_ray and is_kept:
             draft = _read_first(container, pod, group)
+            draft.note_ray(start_words(draft.words, group.options, is_kept=True))
             if draft.starts_vllm():
                 draft.finish()
         elif is_ray:
@@ -298,6 +301,7 @@ def _read_ray_container(container: ManifestNode, pod: ManifestNode, group: RayGr
     count as they are written. An engine that starts only as it is written counts too, with a doubt.
     """
     draft = _read_first(container, pod, group)
+    draft.note_ray(start_words(draft.words, group.options, is_kept=False))
     script = join_words(draft.words)
     if RAY_START in script:
         if draft.starts_vllm():

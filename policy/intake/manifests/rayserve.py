@@ -202,6 +202,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
     draft.image = environment.image or containers.image
     draft.env.replace(env | environment.variables)
     draft.has_hidden_variables = containers.has_hidden_variables
+    draft.ray_variables = None
     if environment.image is None:
         draft.mounts, draft.folder, draft.commands_beside = (
             containers.mounts,

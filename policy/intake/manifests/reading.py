@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, structs
 
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, RulesInvalid
+from policy.intake.manifests.ray_nodes import RayContainers
 from policy.messages import quoted
 from policy.parser.yamltree import read_yaml
 from policy.pointer import at
@@ -128,6 +129,8 @@ class ManifestReader:
         """The YAML values of texts that several objects share, or the error of each."""
         self.chart_values: dict[str, ManifestNode | None] = {}
         """The values of each HelmChartConfig of K3s, by its pointer, as several charts may have its name."""
+        self.ray = RayContainers()
+        """The containers of the current Ray cluster."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._llm_configs: dict[str, dict[str | None, LLMConfig]] = {}
         self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}
@@ -157,6 +160,18 @@ class ManifestReader:
                 del self.containers[count:]
             self._separate_faults += len(self.faults) if are_reported else 0
             self.faults, self._seen = outer, seen
+
+    @contextmanager
+    def ray_cluster(self) -> Iterator[None]:
+        """Read the containers of one Ray cluster, and give its engines the containers that start Ray."""
+        outer, self.ray = self.ray, RayContainers()
+        count = len(self.containers)
+        try:
+            yield
+            if self.ray.engines:
+                self.containers[count:] = self.ray.with_nodes(self.containers[count:])
+        finally:
+            self.ray = outer
 
     @contextmanager
     def collect_exceeded(self) -> Iterator[list[RequestFault]]:

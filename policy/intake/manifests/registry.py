@@ -371,6 +371,11 @@ def _collect_referenced(node: ManifestNode) -> None:
 
 
 def _read(node: ManifestNode) -> None:
+    with node.reader.ray_cluster():
+        _read_document(node)
+
+
+def _read_document(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity is not None:
         node.reader.namespace = _namespace(node)

@@ -71,8 +71,9 @@ def read_leader_worker_set(document: ManifestNode) -> None:
 def _read_leader_worker_template(template: ManifestNode) -> None:
     size = template.get("size").count()
     group = {"LWS_GROUP_SIZE": str(1 if size is None else size), "LWS_LEADER_ADDRESS": None}
-    read_pod(template.get("leaderTemplate", "spec"), {**group, "LWS_WORKER_INDEX": "0"})
-    read_pod(template.get("workerTemplate", "spec"), {**group, "LWS_WORKER_INDEX": None})
+    with template.reader.ray_cluster():
+        read_pod(template.get("leaderTemplate", "spec"), {**group, "LWS_WORKER_INDEX": "0"})
+        read_pod(template.get("workerTemplate", "spec"), {**group, "LWS_WORKER_INDEX": None})
 
 
 def read_disaggregated_set(document: ManifestNode) -> None:
@@ -101,7 +102,9 @@ def _read_roles(role_set: ManifestNode, document: ManifestNode) -> None:
     for role in role_set.get("spec", "roles").items():
         is_group = role.get("podGroupSize").value is not None
         pod = role.get("template", "spec")
-        read_pod(pod, {**ROLE_VARIABLES, **(GROUP_VARIABLES if is_group else {})}, mounts=adapter_mounts(document, pod))
+        added = {**ROLE_VARIABLES, **(GROUP_VARIABLES if is_group else {})}
+        with role.reader.ray_cluster():
+            read_pod(pod, added, mounts=adapter_mounts(document, pod))
 
 
 def read_pod_set(document: ManifestNode) -> None:
