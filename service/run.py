@@ -56,7 +56,10 @@ KEEP_ALIVE: Final = 75
 uvicorn's default of 5 equals httpx's, so that a request sometimes meets a closed connection.
 """
 SPARE_FILES: Final = 256
-"""Open files of a process besides its connections."""
+"""Open files of a process besides the connections within the limit.
+
+They are its other files, the connections above the limit (``room.RESERVE``), and those that are being closed.
+"""
 HEALTHCHECK_TIMEOUT: Final = 15
 """Seconds without a healthcheck response after which a worker is replaced; several start slowly on a busy machine.
 
@@ -141,7 +144,7 @@ def _decision_log(settings: Settings) -> str:
 def _allow_files(connections: int) -> None:
     """Raise the limit of open files to what the connections need; warn if the system allows fewer.
 
-    ``connections`` is the configured maximum. Others wait to be accepted or rejected, so more files are allowed.
+    ``connections`` is the configured maximum. More files than needed are allowed if the system has them.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4 * connections + SPARE_FILES

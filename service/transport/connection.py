@@ -1,12 +1,13 @@
 """HTTP/1.1 connections: the limits on their number and on unread data, and how they end when the service stops.
 
-Not here: the responses above a limit (``rejections``), the certificate (``tls``), inactive connections
-(``idle``), and how long a body may take (``body_timeout``).
+Not here: the responses above a limit (``rejections``), connections without a request (``room``), the certificate
+(``tls``), inactive connections (``idle``), and how long a body may take (``body_timeout``).
 """
 
 from __future__ import annotations
 
 import select
+import sys
 import time
 import weakref
 from functools import partial
@@ -20,6 +21,7 @@ from service.transport.disconnection import CONNECTION
 from service.transport.flow_control import Flow
 from service.transport.rejections import head_too_large, reject_requests
 from service.transport.response_writer import MAX_JOINED, OK, ResponseWriter, head_of
+from service.transport.room import RESERVE, Room
 
 if TYPE_CHECKING:
     import asyncio
@@ -69,7 +71,12 @@ class Connection(HttpToolsProtocol):
     idle: ClassVar[list[Connection]] = []
     """The connections that were idle at the last scan, the longest idle at the end."""
     last_scan: ClassVar[float] = 0.0
+    dispensable: ClassVar[list[Connection]] = []
+    """The connections that could be aborted at the last search, the longest idle at the end."""
+    last_vain_search: ClassVar[float] = 0.0
+    """When there was none at such a search."""
     rejected: ClassVar[int] = 0
+    """The connections above the limit, and those that had no place, or lost it during their TLS handshake."""
     ending: ClassVar[bool] = False
     """Whether the process has stopped listening."""
     ending_since: ClassVar[float | None] = None
@@ -79,6 +86,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, *arguments, **more)
         # uvicorn's own response above the limit is not problem+json, and also rejects probes
         self.max_connections, self.limit_concurrency = self.limit_concurrency, None
+        Room.most = sys.maxsize if self.max_connections is None else self.max_connections + RESERVE
+        self.is_rejected = False
         self.headers = []
         self.since = 0.0
         self.idle_since: float | None = None
@@ -100,18 +109,22 @@ class Connection(HttpToolsProtocol):
         self.writer: Any = ResponseWriter(transport)  # uvicorn wants a transport; it only writes and closes
         Connection.open_connections = self.connections
         self.since = time.monotonic()
+        Room.newcomers[self] = self._abort_without_request
         if (
             self.max_connections is not None
             and len(self.connections) > self.max_connections
             and not self._close_idle_connection()
         ):
             Connection.rejected += 1
+            self.is_rejected = True
             self.app = reject_requests(self.app)
         if Connection.ending:
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the request that is being answered, even if others arrived after it."""
+        Room.taken.discard(self)
+        Room.newcomers.pop(self, None)
         if self.answering is not None and not self.answering.response_complete:
             self.answering.disconnected = True
             self.answering.message_event.set()
@@ -251,6 +264,47 @@ class Connection(HttpToolsProtocol):
                 longest.transport.close()
                 return True
         return False
+
+    @classmethod
+    def make_room(cls) -> bool:
+        """Abort the connection that is needed least; return whether there was one.
+
+        It is one that only waits for its client to end TLS, or is idle and above the limit, or has been waiting for
+        longer than ``GRACE``. If there is none, it is the oldest without a request so far.
+        """
+        now = time.monotonic()
+        found = cls.dispensable
+        if not found and now - cls.last_vain_search > SCAN_INTERVAL:
+            found += sorted(
+                (each for each in cls.open_connections if each._is_dispensable(now)),  # noqa: SLF001  # its own class
+                key=lambda each: each.waits_since,
+                reverse=True,
+            )
+            if not found:
+                cls.last_vain_search = now
+        while found:
+            longest = found.pop()
+            if longest in Room.taken and longest._is_dispensable(now):  # noqa: SLF001  # as above
+                longest._abort_for_another()  # noqa: SLF001  # as above
+                return True
+        return Room.abort_newcomer()
+
+    def _is_dispensable(self, now: float) -> bool:
+        if self.transport.is_closing():
+            return not self.transport.get_write_buffer_size()
+        is_idle_above_limit = self.is_rejected and self.idle_since is not None
+        return self.is_waiting and (is_idle_above_limit or self.waits_since < now - GRACE)
+
+    def _abort_without_request(self) -> bool:
+        """Abort unless it has had a request; return whether it was aborted."""
+        has_none = self.cycle is None
+        if has_none:
+            self._abort_for_another()
+        return has_none
+
+    def _abort_for_another(self) -> None:
+        Room.taken.discard(self)
+        self.transport.abort()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio's signature, which uvicorn narrows
         """Stay open if a request is complete: its client may have closed only its sending half.
