@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.earlier_scripts import CommandBeside
     from policy.intake.command_line import HardwareSign, RayNode
+    from policy.intake.manifests.cache_mounts import FileMount
     from policy.intake.manifests.images import ImageVersion
     from policy.intake.manifests.reading import ManifestNode
 
@@ -95,8 +96,8 @@ class EngineDraft:
         self.platform: str | None = None
         """The platform of the image that the controller chooses, if it does not run the stated one."""
         self.hardware: list[HardwareSign] = []
-        self.file_mounts: list[str] = []
-        """The paths at which files are mounted that objects of the cluster state."""
+        self.file_mounts: list[FileMount] = []
+        """The mounts with files that objects of the cluster state."""
         self.gpus = 0
         """The number of GPUs of the container, 0 if it is not known."""
         """The signs of the hardware that the manifest asks for."""
@@ -442,9 +443,9 @@ class EngineDraft:
         if replaced is not None:
             mount, path = replaced
             self.doubts.append(MOUNT_OVER_MODEL.format(quoted(mount), quoted(self.models[path]), quoted(path)))
-        if paths := [*self.file_mounts, *self.files]:
-            set_by_command = {} if self.server is None else self.server.env
-            self.doubts += filter(None, [cache_doubt(paths, {**self.env, **set_by_command})])
+        if self.file_mounts or self.files:
+            env = {**self.env, **({} if self.server is None else self.server.env)}
+            self.doubts += filter(None, [cache_doubt(self.file_mounts, self.files, env, (folder, image_folder))])
         is_hidden = False  # until the next flag after a secret's flag, because a shell may have split the secret
         has_template = TEMPLATE in " ".join(self.words)  # most have none, and each word would take two calls
         for place, word in zip(self.places, self.words, strict=True) if has_template else ():

@@ -191,7 +191,8 @@ class Mounts:
 
         ``image_folder`` is the absolute folder in which the server starts if its container starts in the image's own.
         """
-        replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env)
+        folders = [each for each in (folder, *(() if server is None else server.folders), image_folder) if each]
+        replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env, folders)
         if replaced is not None:
             shown = replaced[1:] if replaced[1:2] in {"~", "$"} else self._written.get(replaced, replaced)
             return Installation(None, f"the mount at {quoted(shown)} may make another vLLM run")
@@ -201,14 +202,12 @@ class Mounts:
             )
         if server is None or not self._count:
             return None
-        folders = [found for found in (folder, *server.folders) if found]
         if any(PYTHON.fullmatch(program.rpartition("/")[2]) for program in server.programs):
-            for found in (*folders, image_folder) if image_folder else folders:
+            for found in folders:
                 if self._may_contain(join(found, "vllm")):
                     return Installation(None, f"the working folder {quoted(found)} may have another vLLM")
         for program in server.programs:
             starts = [join(found, program) for found in folders] or [program]
-            starts += [join(image_folder, program)] if image_folder else []
             if "/" in program and any(map(self._may_contain, starts)):
                 return Installation(None, f"{quoted(program)} may be a different vLLM from the image's")
         return None
@@ -235,18 +234,29 @@ class Mounts:
                     return Installation(None, cause)
         return None
 
-    def _user_packages(self, server: ServerCommand | None, env: Mapping[str, str | None]) -> str | None:
-        """The mount that may have Python packages of the user, which come before the image's; None if none may."""
+    def _user_packages(
+        self, server: ServerCommand | None, env: Mapping[str, str | None], folders: Iterable[str]
+    ) -> str | None:
+        """The mount that may have Python packages of the user, which come before the image's; None if none may.
+
+        Any may if the home is stated but not known. A relative one is in one of the working ``folders``.
+        """
         own = {} if server is None else server.env
         home, without = (own.get(name, env.get(name)) for name in ("HOME", "PYTHONNOUSERSITE"))
         filled = [path for path in self._count if path not in self._empty]
         if without:
             return None
+        if home is None and ("HOME" in own or "HOME" in env):
+            return next(iter(filled), None)
         if not home:
             return next(filter(USER_FOLDER.fullmatch, filled), None)
-        folder = resolved_path(f"{home}/.local")
-        above = set(_ancestry(folder))
-        return next((path for path in filled if path in above or path.startswith(f"{folder}/")), None)
+        for start in ("/",) if isabs(home) else folders:
+            folder = resolved_path(join(start, home, ".local"))
+            above = set(_ancestry(folder))
+            found = next((path for path in filled if path in above or path.startswith(f"{folder}/")), None)
+            if found is not None:
+                return found
+        return None
 
     def _may_contain(self, path: str) -> bool:
         """Whether a path is at or below a mount; true for a relative or very deep path, which may be."""

@@ -209,7 +209,7 @@ def read_container(
     if pod is not None:
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
-        draft.file_mounts = file_mounts(container, _volumes(pod)) if volume_mounts else []
+        draft.file_mounts = file_mounts(container, _volumes(pod), pod.reader.cache_volumes) if volume_mounts else []
         if (field := _sharing_field(pod)) is not None:
             draft.doubt(SHARING_DOUBT.format(field))
     return draft

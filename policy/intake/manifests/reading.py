@@ -108,8 +108,7 @@ class ManifestReader:
         """The objects of unknown kinds without a container, and Ray clusters in which nothing starts vLLM."""
         self.secrets: set[str] = set()
         """The secrets that containers of pods get from elsewhere in the manifest, engines or not."""
-        self.documents = 0
-        self.copied_characters = 0
+        self.documents = self.copied_characters = 0
         self._refused = 0
         self.namespace: str | None = None
         """The namespace of the current object; None if it does not state one."""
@@ -121,6 +120,8 @@ class ManifestReader:
         """What the containers of each pod may put into volumes, by its pointer, with its spec."""
         self.claimed_volumes: dict[int, tuple[Any, frozenset[str]]] = {}
         """The volumes that each controller claims, by its identity, with the controller itself."""
+        self.cache_volumes: dict[int, tuple[Any, bool]] = {}
+        """Whether volumes have files as in a cache, by the identity of each, with the volume itself."""
         self.hardware: dict[str, list[HardwareSign]] = {}
         """The signs of hardware in each pod, by its pointer."""
         self.runtime_doubts: dict[str, list[str]] = {}

@@ -330,6 +330,8 @@ def test_a_mount_hides_a_file_that_is_mounted_alone(other: str) -> None:
         ({"HOME": "/data/user/"}, "/data", "/data"),
         ({"HOME": "/data"}, "/data/.local/lib", "/data/.local/lib"),
         ({"HOME": "/data"}, "/data/models", None),
+        ({"HOME": "data"}, "/vllm-workspace/data", "/vllm-workspace/data"),
+        ({"HOME": "data"}, "/data", None),
         ({"HOME": "/data", "PYTHONNOUSERSITE": "1"}, "/data", None),
         ({}, "/data", None),
         ({}, "/.local", "/.local"),
@@ -356,6 +358,14 @@ def test_a_home_on_a_volume_may_have_packages_with_another_vllm(
     empty = pod(mount, command=SERVE, env=variables)
     empty["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     assert warnings(ask, empty) == []
+
+
+@table("env", [[{"name": "HOME", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]])
+def test_a_home_that_is_not_known_may_be_on_any_volume(ask: Asking, env: list[Any]) -> None:
+    document = pod("/data", command=SERVE, env=env)
+    assert warnings(ask, document) == mount_warning("/data")
+    document["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    assert warnings(ask, document) == []
 
 
 MODEL = "Qwen/dense"
@@ -1514,6 +1524,24 @@ OF_FILES: dict[str, dict[str, Any]] = {
         ("/root/.cache/huggingface/token", {}, False),
         ("/root/.config/vllm", {}, False),
         ("/templates", {"HF_HOME": "/models"}, False),
+        ("/root/cm", {"HF_HOME": "~/cm"}, True),
+        ("/h/cm", {"HOME": "/h", "HF_HOME": "~/cm"}, True),
+        ("/root/cm", {"HF_HOME": "$HOME/cm"}, True),
+        ("/h/cm", {"HOME": "/h", "HUGGINGFACE_HUB_CACHE": "${HOME}/cm"}, True),
+        ("/data/cm", {"Q": "/data", "HF_HUB_CACHE": "${Q}/cm"}, True),
+        ("/data/cm", {"Q": "/data", "HF_HUB_CACHE": "$Q/cm"}, True),
+        ("/root/c/vllm", {"XDG_CACHE_HOME": "~/c"}, True),
+        ("/root/vc", {"VLLM_CACHE_ROOT": "~/vc"}, True),
+        ("/vllm-workspace/cm", {"HF_HOME": "cm"}, True),
+        ("/vllm-workspace/x", {"HF_HUB_CACHE": "."}, True),
+        ("/vllm-workspace/x", {"HF_HUB_CACHE": ""}, True),
+        ("/templates", {"HF_HOME": "~/cm"}, False),
+        ("/templates", {"HF_HOME": "cm"}, False),
+        ("/templates", {"HF_HOME": "~x/cm"}, False),
+        ("/templates", {"HF_HOME": "$Q/cm"}, False),
+        ("/x/models--a--b", {"HF_HOME": "$Q/cm"}, True),
+        ("/x/modelinfos", {}, True),
+        ("/x/models", {}, False),
     ],
 )
 def test_files_that_are_mounted_into_a_cache_are_a_doubt(
@@ -1526,6 +1554,47 @@ def test_files_that_are_mounted_into_a_cache_are_a_doubt(
     assert ([why for why in container.doubts if "cache" in why] != [], faults) == (is_doubt, [])
 
 
+FILE = "hub/models--a--b/snapshots/x/config.json"
+CACHE_FILES: dict[str, dict[str, Any]] = {
+    "configMap": {"configMap": {"name": "c", "items": [{"key": "k", "path": FILE}]}},
+    "secret": {"secret": {"secretName": "c", "items": [{"key": "k", "path": FILE}]}},
+    "downwardAPI": {"downwardAPI": {"items": [{"path": FILE, "fieldRef": {"fieldPath": "metadata.name"}}]}},
+    "projected": {"projected": {"sources": [{"configMap": {"name": "c", "items": [{"key": "k", "path": FILE}]}}]}},
+    "token": {"projected": {"sources": [{"serviceAccountToken": {"path": FILE}}]}},
+}
+FROM_SECRET = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+
+
+@table("volume", CACHE_FILES)
+@table(
+    ("env", "command"),
+    [
+        *(
+            ([{"name": name, **FROM_SECRET}], SERVE)
+            for name in ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "HOME")
+        ),
+        ([{"name": "X", **FROM_SECRET}, {"name": "HF_HOME", "value": "$(X)"}], SERVE),
+        ([{"name": "Y", **FROM_SECRET}], ["sh", "-c", 'export HF_HOME="$Y"; exec vllm serve dense']),
+        ([], ["sh", "-c", "export HF_HOME=~/cm; exec vllm serve dense"]),
+        ([{"name": "HOME", "value": "h"}], SERVE),
+    ],
+)
+def test_files_with_paths_as_in_a_cache_are_a_doubt_wherever_the_cache_is(
+    volume: str, env: list[Any], command: list[str]
+) -> None:
+    document = pod("/cm", command=command, env=env)
+    for files, is_doubt in ((CACHE_FILES[volume], True), (OF_FILES.get(volume, {"emptyDir": {}}), False)):
+        document["spec"]["volumes"] = [{"name": "v", **files}]
+        (container,) = read_manifest(document, "", [])
+        assert ([why for why in container.doubts if "cache" in why] != []) == is_doubt
+
+
+def test_references_in_the_name_of_a_cache_stay_within_bounds() -> None:
+    env = [{"name": "Q", "value": "q" * 1000}, {"name": "HF_HOME", "value": "/" + "$Q" * 100_000}]
+    (container,) = read_manifest(pod("/cm", command=SERVE, env=env), "", [])
+    assert not container.doubts
+
+
 def test_a_cache_that_a_script_names_may_have_files_of_the_manifest() -> None:
     document = pod("/c", command=["sh", "-c", "export HF_HUB_CACHE=/c; exec vllm serve dense"])
     (container,) = read_manifest(document, "", [])
@@ -1535,7 +1604,14 @@ def test_a_cache_that_a_script_names_may_have_files_of_the_manifest() -> None:
     assert [why for why in container.doubts if "cache" in why]
 
 
-@table(("path", "is_doubt"), [(f"{HUB}/snapshots/x/config.json", True), ("/templates/chat.jinja", False)])
+@table(
+    ("path", "is_doubt"),
+    [
+        (f"{HUB}/snapshots/x/config.json", True),
+        ("/root/cm/hub/models--a--b/refs/main", True),
+        ("/templates/chat.jinja", False),
+    ],
+)
 def test_a_file_that_kubeai_writes_into_a_cache_is_a_doubt(path: str, *, is_doubt: bool) -> None:
     spec = {"engine": "VLLM", "url": "hf://a/b", "image": IMAGE, "files": [{"path": path, "content": "{}"}]}
     model = {"apiVersion": "kubeai.org/v1", "kind": "Model", "metadata": {"name": "m"}, "spec": spec}
