@@ -135,6 +135,11 @@ KNOWN_TOKEN: Final = re.compile(
     rf"|(?<![\w-])({JWT})[\w-]{{8,}}+\.[\w-]{{8,}}+(?:\.[\w-]*+)?)"
 )
 
+TOKEN_END: Final = re.compile("/")
+"""Where a text is shown again after a token: all else may belong to it, but not what follows it in a path."""
+MESSAGE_TOKEN_END: Final = re.compile("[/`]")
+"""The same in a message, which quotes with backticks."""
+
 
 def _takes_next(name: str) -> bool:
     """Whether a blank may separate the name from its secret: a single word such as `key` may be prose."""
@@ -301,7 +306,7 @@ def masked_message(text: str) -> str:
         if _is_value(found.group(), follows[1], has_digit=digit >= start):
             kept += (text[last : at[start]], HIDDEN)
             last = at[end]
-    return _without_tokens(_without_users("".join([*kept, text[last:]])))
+    return _without_tokens(_without_users("".join([*kept, text[last:]])), MESSAGE_TOKEN_END)
 
 
 def _may_have_user(text: str) -> bool:
@@ -416,12 +421,22 @@ def _without_words(text: str) -> str:
     return "".join([*kept, text[last:]])
 
 
-def _without_tokens(text: str) -> str:
-    """The text without tokens of known shapes."""
-    for beginning in TOKEN_BEGINNINGS:
-        if beginning in text:
-            return KNOWN_TOKEN.sub(lambda found: f"{next(filter(None, found.groups()))}{HIDDEN}", text)
-    return text
+def may_have_token(text: str) -> bool:
+    """Whether a text has the beginning of a token of a known shape."""
+    return any(map(text.__contains__, TOKEN_BEGINNINGS))
+
+
+def _without_tokens(text: str, token_end: re.Pattern[str] = TOKEN_END) -> str:
+    """The text without tokens of known shapes, and without what may belong to them: `ID:SECRET`."""
+    if not may_have_token(text):
+        return text
+    kept: list[str] = []
+    last = 0
+    while (found := KNOWN_TOKEN.search(text, last)) is not None:
+        kept += (text[last : found.start()], next(filter(None, found.groups())), HIDDEN)
+        end = token_end.search(text, found.end())
+        last = len(text) if end is None else end.start()
+    return "".join([*kept, text[last:]])
 
 
 def user_places(plain: str) -> Iterator[tuple[int, int]]:

@@ -22,6 +22,7 @@ from policy.masking import (
     MIN_VALUE,
     HiddenName,
     masked_message,
+    may_have_token,
     unescaped,
 )
 
@@ -40,6 +41,9 @@ SEPARATOR_TABLE: Final = {**dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
 """Removes the separators, and makes words of a flag's spellings the same."""
 PATH: Final = frozenset("/.~$")
 """How a path begins."""
+USER_END: Final = re.compile("@")
+TOKEN_END: Final = re.compile("[@/]")
+"""Where masking may end in a value: after a user and a password, and in a value that has a token of a known form."""
 ESCAPE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{1,2}|[uU][0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
 """Matches an escape of `$'…'`, `echo -e` or JSON."""
 EXPANSION: Final = re.compile(r"(?:\$(?:\w++|[$?!#@*-]|\{[^{}]*+\}|\([^()]*+\))|`[^`]*+`)")
@@ -69,13 +73,13 @@ def _reduced(text: str) -> str:
     return plain if plain.isprintable() else "".join(filter(str.isprintable, plain))
 
 
-def _beginnings(values: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """The reduced beginnings of values and of what follows a separator within one; short ones are left out.
+def _beginnings(readings: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """The reduced beginnings of readings of values and of what follows a separator within one.
 
-    Each ends before a separator, where a shell may end the word, if that leaves enough. Those that have a separator
-    within them come last.
+    Short ones are left out. Each ends before a separator, where a shell may end the word, if that leaves enough. Those
+    that have a separator within them come last.
     """
-    found = [part for value in values for reading in _readings(value) for part in _parts(reading)]
+    found = [part for reading in readings for part in _parts(reading)]
     found.sort(key=itemgetter(1))
     yield from found
 
@@ -139,18 +143,61 @@ class Beginnings:
         return 0
 
 
+class Remainders:
+    """What is left of values after a user, a password or a token in them was hidden: all from an ``@`` or ``/`` on."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._whole: set[str] = set()
+        """As much of each as is compared."""
+        self._short: set[str] = set()
+        """Those of them that are shorter, because the value ends."""
+        for value in values:
+            if len(value) < MIN_VALUE or ("@" not in value and "/" not in value):
+                continue
+            reduced = _reduced(value)
+            has_token = "/" in value and any(map(may_have_token, (value, reduced, reduced.replace("-", "_"))))
+            for end in (TOKEN_END if has_token else USER_END).finditer(reduced):
+                rest = reduced[end.start() : end.start() + MIN_VALUE]
+                (self._whole if len(rest) == MIN_VALUE else self._short).add(rest)
+
+    def __bool__(self) -> bool:
+        return bool(self._whole or self._short)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from chain(self._whole, self._short)
+
+    @cached_property
+    def _cut(self) -> set[str]:
+        return {each[:end] for each in self for end in range(1, len(each))}
+
+    def begin(self, text: str) -> bool:
+        """Whether a text begins as one of them, or is the beginning of one."""
+        beginning = text[:MIN_VALUE]
+        return (
+            beginning in self._whole
+            or any(beginning[:end] in self._short for end in range(1, MIN_VALUE))
+            or (len(beginning) < MIN_VALUE and beginning in self._cut)
+        )
+
+
 class SecretValues:
     """The values of secret variables; messages are searched for their beginnings, and for secrets of known forms.
 
     A shell may remove characters of a value, or end a word with them, and messages escape some. Both are searched
     without such characters (``_reduced``); a value that has too few others is searched for as it is written.
+
+    The values are searched for before anything else is hidden in a text. But what a message quotes is masked before,
+    when not all values may be known yet. Masking then hides all up to the end, except a user and a password up to an
+    ``@``, and a token up to a ``/``: a value whose beginning was hidden as these is found by its rest (``Remainders``).
     """
 
     def __init__(self, values: Iterable[str] = (), others: SecretValues | None = None) -> None:
         values = list(values)
         self._others = others or None
         self._numbers = {number for value in values for number in _numbers_in(value)}
-        self._parts = Beginnings(dict(_beginnings(values)))
+        readings = [reading for value in values for reading in _readings(value)]
+        self._parts = Beginnings(dict(_beginnings(readings)))
+        self._remainders = Remainders(readings)
         self._short = Beginnings(
             {
                 beginning: True
@@ -161,7 +208,7 @@ class SecretValues:
         )
 
     def __bool__(self) -> bool:
-        return bool(self._parts.all or self._short.all or self._numbers or self._others)
+        return bool(self._parts.all or self._short.all or self._remainders or self._numbers or self._others)
 
     def __str__(self) -> str:
         """What distinguishes them in the key of a cached result, without showing them."""
@@ -169,15 +216,17 @@ class SecretValues:
 
     @cached_property
     def _digest(self) -> str:
-        return sha256(
-            "\0".join([*self._parts.all, *self._short.all, *map(str, sorted(self._numbers)), str(self._others)]).encode(
-                "utf-8", "surrogatepass"
-            )
-        ).hexdigest()
+        found = [*self._parts.all, *self._short.all, *sorted(self._remainders), *map(str, sorted(self._numbers))]
+        return sha256("\0".join([*found, str(self._others)]).encode("utf-8", "surrogatepass")).hexdigest()
 
     def hidden(self, text: str) -> str:
-        """The message with each of these values hidden, up to the closing backtick, in one pass over the text."""
-        text = masked_message(text) if self._others is None else self._others.hidden(text)
+        """The message with each of these values hidden, up to the closing backtick, and then what is masked in any."""
+        return masked_message(self._without_values(text))
+
+    def _without_values(self, text: str) -> str:
+        """The message with the others' values hidden, and then each of these, in one pass over the text."""
+        if self._others is not None:
+            text = self._others._without_values(text)  # noqa: SLF001  # of the same type
         if self._numbers:
             text = _without_numbers(text, self._numbers)
         if self._short.all:
@@ -187,7 +236,7 @@ class SecretValues:
             if "%" in text or "\\" in text or not text.isascii():
                 _, plain, at = unescaped(text)
                 text = _without(text, plain, at, _reduced(plain), self._parts)
-        return text
+        return _without_remainders(text, self._remainders) if self._remainders and HIDDEN in text else text
 
     def named(self, name: str) -> str:
         """The same name, as a `HiddenName` if it contains one of these values or a secret of a known form."""
@@ -221,6 +270,21 @@ def _without(text: str, plain: str, at: Sequence[int], searched: str, beginnings
             return "".join(kept)
         found = bisect_left(positions, bisect_left(at, last))
     return "".join([*kept, text[last:]])
+
+
+def _without_remainders(text: str, remainders: Remainders) -> str:
+    """A message in which also the rest of a value is hidden whose beginning was hidden by its form."""
+    quotations = text.split("`")
+    for index, quotation in enumerate(quotations):
+        first, *rests = quotation.split(HIDDEN)
+        kept = [first]
+        for rest in rests:
+            kept.append(HIDDEN)
+            if remainders.begin(_reduced(rest)) or remainders.begin(_reduced(unescaped(rest)[1])):
+                break
+            kept.append(rest)
+        quotations[index] = "".join(kept)
+    return "`".join(quotations)
 
 
 def _without_numbers(text: str, numbers: Collection[float]) -> str:

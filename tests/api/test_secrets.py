@@ -1194,6 +1194,43 @@ def test_a_text_states_a_secret_as_it_is_documented(text: str, *, is_stated: boo
         assert (values.hidden(f"no `{value}` here") != f"no `{value}` here") is is_stated
 
 
+PARTLY_MASKED: Final = (
+    *(
+        f"Winter2026@{V}",
+        f"bob:Winter2026@{V}",
+        f"postgres://bob:Winter@{V}/x",
+        f"Winter@2026@{V}",
+        f"Winter2026@{V[:3]}",
+    ),
+    *(f"AKIAIOSFODNN7EXAMPLE:{V}", f"hf_abcdefghijklmnopqrstuvwxyzABCDEFGH:{V}", f"sk-abcD12+{V[:3]}"),
+    *(f"hf_abcdefghijklmnopqrstuvwxyzABCDEFGH{mark}{V}" for mark in "@~#!/"),
+    *(f"AKIAIOSFODNN7EXAMPLE:wJalr/{V}/bPxRfi", f"hf_abcdefghijklmnopqrstuvwxyzABCDEFGH/a:{V}/b"),
+)
+"""Secrets that have a part which is hidden in any text: an address's user, or a token of a known form."""
+
+
+@pytest.mark.parametrize("value", slow_except(PARTLY_MASKED[:1], PARTLY_MASKED))
+def test_no_rest_of_a_secret_is_shown_whose_beginning_is_masked_in_any_text(policy: Policy, value: str) -> None:
+    rest = V[:3] if value.endswith(V[:3]) else V
+    repeated = [f"{before}{value}" for before in ("", "x:", "x=", "x ", "http://", ":", '"a":')]
+    repeated += [f"x:{value.replace('@', '%40')}", f"x:{value.replace('@', chr(0xFF20))}", f"x:{value}/y"]
+    repeated += [f"x:{value[:6]}''{value[6:]}", f"x{'y' * 60}:{value}"]
+    documents: list[dict[str, Any]] = []
+    for each in repeated:
+        config = json.dumps({"kv_connector": each, "kv_role": "kv_both"})
+        words = ["--worker-cls", each, "--kv-transfer-config", config]
+        documents.append(deployment(["serve", NAME, *words], env={"API_KEY": value}))
+        documents.append(deployment(["serve", NAME, each], env={"API_KEY": value}))
+        documents.append(manifest(pod(args=["--model", NAME, *words])))
+        documents[-1]["manifest"]["metadata"]["annotations"]["API_KEY"] = value
+    assert [each for each in documents if rest in "".join(answers(policy, each, explain=False))] == []
+
+
+@pytest.mark.parametrize("text", ["https://…@example.com/x", "`x:…@h` and `a@b`", "`…`, `@`"])
+def test_an_address_is_shown_beside_other_secrets(text: str) -> None:
+    assert SecretValues(["Winter2026@Kontoauszug", "abcdefgh"]).hidden(text) == text
+
+
 OF_ANNOTATION: Final = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['x']"}}}
 ELSEWHERE: Final[dict[str, dict[str, Any]]] = {
     "a reference to another variable": {"env": [{"name": "X", "value": V}, {"name": "API_KEY", "value": "$(X)"}]},
