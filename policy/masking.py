@@ -111,7 +111,18 @@ UNBROKEN_TEXT: Final = re.compile(r"""[^\s"'`]++""")
 """Matches what may be a URL with a user and a password."""
 ADDRESS: Final = re.compile(r"""[^\s"'`,;=()\[\]{}<>|&]++""")
 """Matches what may be `user:password@host`."""
-PASSWORD: Final = re.compile(r"""(?://[^\s/@:]*+|\A[\w.+/-]*+(?=:\S*@\w)):(?!//|[0-9]{1,5}(?:[/\s"'`;]|\Z))""")
+QUOTED_USER: Final = re.compile(
+    r"""//([^\s/"'`]*+["'`](?![\s,;:)\]}>"'`/]|\Z)(?:[^\s/"'`]|["'`](?![\s,;:)\]}>"'`/]|\Z))*)@"""
+)
+"""Matches a URL's user and password with a quote that ends no text: another character of a password is behind it."""
+HOST: Final = frozenset("$[{(/_-*<")
+"""What a host begins with, other than letters and digits, in an address without a scheme, such as `$(HOST)`, `[::1]`
+and the path of a socket."""
+ESCAPED_SLASH: Final = re.compile(r"(?<!/)/(?!/)")
+PASSWORD: Final = re.compile(
+    r"""(?://[^\s/@:]*+|\A[\w.+/-]*+(?=:\S*@\w)|\A[\w.+-]*+(?=:\S*@[$\[{(/_*<-]))"""
+    r""":(?!//|[0-9]{1,5}(?:[/\s"'`;]|\Z))"""
+)
 """Matches the user in a text that has a URL or begins with an address, and what is no port: any password may follow."""
 USER_END: Final = re.compile(r"@(?!sha\d)")
 """Matches the end of a user and password; before the digest of an image is neither."""
@@ -231,20 +242,19 @@ def users_of(text: str, *, is_script: bool = True) -> Iterator[str]:
     """The users with their passwords in the addresses of a text, and each password by itself; some several times."""
     if not _may_have_user(text):
         return
-    text, plain, at = unescaped(text)
+    text, plain, at = _with_users(*unescaped(text))
     for first, end in chain(_unbroken_users(plain), () if is_script else user_places(plain)):
         last = plain.rfind("//", first, end)  # of an address behind another one, or behind `jdbc:mysql:`
         for start in (first, last + len("//")) if last >= 0 else (first,):
             yield text[at[start] : at[end]]
-            colon = plain.find(":", start, end)
-            if colon >= 0:
+            for colon in {plain.find(":", start, end), plain.rfind(":", start, end)} - {-1}:
                 yield text[at[colon + 1] : at[end]]
 
 
 def _without_spans(text: str, plain: str, at: Sequence[int]) -> tuple[str, list[str]]:
     """A text without users, passwords and what follows the name of a secret, and the texts that were left out."""
     rest = _rest(plain)
-    users = list(user_places(plain)) if "@" in plain else []
+    users = list(user_places(_with_users(text, plain, at)[1])) if "@" in plain else []
     rest = min([rest, *(start for start, end in users if end > rest)])  # a password may look like the name of a secret
     spans = [*(each for each in users if each[1] <= rest), *([(rest, len(plain))] if rest < len(plain) else ())]
     kept: list[str] = []
@@ -318,7 +328,7 @@ def _without_users(text: str) -> str:
     """A message without the users and passwords of addresses."""
     if not _may_have_user(text):
         return text
-    text, plain, at = unescaped(text)
+    text, plain, at = _with_users(*unescaped(text))
     kept: list[str] = []
     last = 0
     for start, end in _unbroken_users(plain):
@@ -395,6 +405,21 @@ def unescaped(text: str) -> tuple[str, str, Sequence[int]]:
     return text, "".join([*parts, plain[last:]]), [*at, *range(last, len(plain) + 1)]
 
 
+def _with_users(text: str, plain: str, at: Sequence[int]) -> tuple[str, str, Sequence[int]]:
+    """The same as ``unescaped`` returns, without the slashes that a user or a password has escaped before its ``@``."""
+    if len(plain) == len(text) or "/" not in plain or "@" not in plain:
+        return text, plain, at
+    kept: list[str] = []
+    last = end = 0
+    for found in ESCAPED_SLASH.finditer(plain):
+        if end < found.start() and (end := plain.find("@", found.start())) < 0:
+            break
+        if text[at[found.start()]] == "%" and text[at[end]] == "@":
+            kept += (plain[last : found.start()], "_")
+            last = found.end()
+    return text, "".join([*kept, plain[last:]]), at
+
+
 def _character(escape: re.Match[str]) -> str:
     """The escaped character, which is not ASCII, or its form in ASCII."""
     group = escape.lastindex or 0
@@ -453,8 +478,18 @@ def user_places(plain: str) -> Iterator[tuple[int, int]]:
 
 
 def _unbroken_users(plain: str) -> Iterator[tuple[int, int]]:
-    """The same in a text whose addresses have no blanks or quotes, such as a message."""
-    for found in UNBROKEN_TEXT.finditer(plain):
+    """The same in a text whose addresses have no blanks, such as a message."""
+    last = 0
+    for quoted in QUOTED_USER.finditer(plain) if "//" in plain else ():
+        yield from _users_between(plain, last, quoted.start())
+        yield quoted.span(1)
+        last = quoted.end()
+    yield from _users_between(plain, last, len(plain))
+
+
+def _users_between(plain: str, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The same for addresses without quotes in a part of a text."""
+    for found in UNBROKEN_TEXT.finditer(plain, first, last):
         yield from ((found.start() + start, found.start() + end) for start, end in _users_within(found.group()))
 
 
@@ -474,15 +509,23 @@ def _users_within(text: str) -> Iterator[tuple[int, int]]:
             return
         start = text.find("//", start)
     for found in ADDRESS.finditer(text):
-        end = _end_of_password(found.group())
+        end = _end_of_password(found.group(), text[found.end() : found.end() + 1])
         if end:
             yield found.start(), found.start() + end
 
 
-def _end_of_password(text: str) -> int:
-    """The length of the user and password of an address; 0 if it has none."""
-    ends = [end.start() for end in USER_END.finditer(text) if text[end.end() : end.end() + 1].isalnum()]
+def _end_of_password(text: str, behind: str) -> int:
+    """The length of the user and password of an address; 0 if it has none. ``behind`` is the character behind it.
+
+    The name of an image may have a variable as its digest: `vllm/vllm-openai:v0.33.0@$DIGEST`.
+    """
     colon = text.find(":")
+    hosts = HOST if "/" not in text[: max(colon, 0)] else ()
+    ends = [
+        end.start()
+        for end in USER_END.finditer(text)
+        if (first := text[end.end() : end.end() + 1] or behind).isalnum() or first in hosts
+    ]
     if not ends or not 0 <= colon < ends[-1] - MIN_PASSWORD or "//" in text[: ends[-1]]:
         return 0
     return 0 if PORT.fullmatch(text, colon + 1, ends[-1]) is not None else ends[-1]

@@ -87,14 +87,15 @@ def _beginnings(readings: Iterable[str]) -> Iterator[tuple[str, bool]]:
 def _readings(value: str) -> Iterator[str]:
     """A value, as messages escape it, and with its own escapes and expansions replaced by separators."""
     yield value
+    plain = value
     if "%" in value or "\\" in value or not value.isascii():
-        yield unescaped(value)[1]
+        yield (plain := unescaped(value)[1])
     if DEFAULT.search(value) is not None:
         yield DEFAULT.sub(" ", value)
     if not value.isprintable():
         yield from (escape_line(value), json.dumps(value), repr(value))
-    if "/" in value and value[0] not in PATH and "://" not in value:
-        yield value.rpartition("/")[2]  # as the name of a program
+    if "/" in plain and plain[0] not in PATH and "://" not in plain:
+        yield plain.rpartition("/")[2]  # as the name of a program
     if "\\" in value:
         yield ESCAPE.sub(" ", value)
     if "$" in value or "`" in value:

@@ -34,6 +34,8 @@ MAX_LINE: Final = 1024
 """The length of the longest text that may be one value, and no script."""
 SCRIPT: Final = re.compile(r"[\n;&|]|\s-{1,2}[A-Za-z]|\s\w{1,64}=")
 """Matches what shows that a text has more than one value: a shell's or YAML's."""
+ONE_ADDRESS: Final = re.compile(r"[\w.+-]*+:(?!//)\S++")
+"""Matches what may be an address without a scheme, whatever its password has."""
 VALUE: Final = re.compile(
     rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END}"""
     r"""|["']?,?\s{1,64}["']?value["']?\s{0,8}:|(?:["',\\]{0,4}\s{1,8}){1,2})\s{0,8}"""
@@ -64,6 +66,8 @@ TEXT: Final = frozenset({str})
 NUMBERS: Final = frozenset({int, float})
 NAME_FIELDS: Final = frozenset({"name", "key"})
 """The fields that name a variable whose value is beside them."""
+PAIR: Final = 2
+"""How many items a list has that is a name and its value."""
 MAX_PAIR: Final = 6
 """How many fields an object has at most that names a variable in any other one."""
 MAX_NAME: Final = 64
@@ -158,7 +162,7 @@ def _secrets_of_text(text: str) -> Iterator[str]:
         for part in chain(secret_parts(text), users_of(text, is_script=False)):
             yield from _stated(part)
         return
-    yield from users_of(text)
+    yield from users_of(text, is_script=ONE_ADDRESS.fullmatch(text) is None)
     last = 0
     for name in NAME.finditer(text):
         if name.start() < last or not is_secret(name.group()):
@@ -220,6 +224,8 @@ def secrets_of_names(document: Any) -> Iterator[str]:
         elif type(value) is list:
             if not is_hidden:
                 yield from secrets_of_words(words_of(value))
+                if len(value) == PAIR and type(value[0]) is str and is_secret(value[0]) and _is_short_name(value[0]):
+                    found.append((value[1], True))
             if is_hidden or not TEXT.issuperset(map(type, value)):
                 found += [(item, is_hidden) for item in value if is_hidden or type(item) is not str]
         elif type(value) is tuple:
@@ -246,5 +252,9 @@ def _names_others(field: Any, value: Any, size: int) -> bool:
         return False
     if field in NAME_FIELDS:
         return True
-    is_name = len(value) <= MAX_NAME and NAME.fullmatch(value) is not None
-    return is_name and size <= MAX_PAIR and not is_secret(str(field))
+    return size <= MAX_PAIR and _is_short_name(value) and not is_secret(str(field))
+
+
+def _is_short_name(text: str) -> bool:
+    """Whether a text is rather a name than a sentence."""
+    return len(text) <= MAX_NAME and NAME.fullmatch(text) is not None

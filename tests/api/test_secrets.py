@@ -1110,6 +1110,28 @@ STATED: Final[dict[str, bool]] = {
             *(f"https://bob:{V}@h/x", f"https://{V}@h/x", f"bob:{V}@h", f"https://h/x?a=1&sig={V}", f"%74oken%3D{V}"),
             *(f"jdbc:mysql://bob:{V}@h/x", f"pip:git+https://{V}@h/x", f"a:b,https://bob:{V}@h"),
             *(f"https://a:1@b{mark}https://bob:{V}@h" for mark in (" ", ",", "\t")),
+            *(f"bob:{V}@{host}" for host in ("$(DB_HOST):5432", "${DB_HOST}/x", "$DB_HOST", "[::1]:80", "{{ .host }}")),
+            *(
+                f"{before}:{V}@{host}"
+                for before in ("", "x=bob")
+                for host in ("/cloudsql/x", "(h)", "$(H)", "tcp(h:3306)/d")
+            ),
+            *(
+                f"https://ab%2F{V}@h",
+                f"https://{V}%2Fcd@h",
+                f"x; curl https://ab%2F{V}@h; y",
+                f"bob:{V}&c@h",
+                f"bob:a;{V}@h",
+            ),
+            *(
+                f"{address}{mark}{V}@h"
+                for mark in "'\"`"
+                for address in ("https://a", "x; curl https://a", "https://b:a")
+            ),
+            *(f"{V}{mark}a@h".join(("x https://", " y")) for mark in "'\"`"),
+            *(f"url:bob:{V}@h", f"https://bob%40x:a'{V}@$HOST", f"x; curl https://bob@x.y:a'{V}@h; y"),
+            *(f'["api_key","{V}"]', f'[["x","y"],["HF_TOKEN", "{V}"]]', f'{{"headers": [["X-Api-Key", "{V}"]]}}'),
+            *(f'x=["token", {{"a": "{V}"}}]', f'["password", ["{V}"]]'),
             *(f"a:bcd@e f:{V}@h", f"https://a:1@b https://bob:{V}@h https://c:1@d", f"amqp://a:cdefgh@h,//b:{V}@i"),
             *(f"API_TOKENS={V}", f"EOS_TOKEN={V}", f"token={V} and more", f"token=${{X:-{V}}}", f"token={V[:6]}"),
             *(f"x; API_KEY={V}; y", f"x; API_KEY='{V}'; y", f"x; CFG[token]={V}; y", f"x; ${{HF_TOKEN:-{V}}}; y"),
@@ -1171,6 +1193,8 @@ STATED: Final[dict[str, bool]] = {
             *(f"https://h/{V}@x", f"https://h/token/{V}", f"x; token {V}; y", f"x; token,{V}; y"),
             *(f"token=${V.upper()}", f'{{"token": "${V.upper()}"}}', f"token=ab$(X){V[:3]}", f"token=${{{V}}}ab"),
             f'{{"x": "{V}", "y": "HF_TOKEN", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}}',
+            *(f'["token", "a", "{V}"]', f'["my token", "{V}"]', f'["{V}", "token"]', f'["x", "token", "{V}"]'),
+            *(f"https://a','{V}@h", f"https://a%2Fb/{V}@h", f"x&bob:a;{V}@h"),
             *(f"x; --api-key {V.lower()}; y", f"hf_{V}"),
             *(f"x; API_KEY=$X-{V}; y", f'x; API_KEY="$X-{V}"; y', f"x; API_KEY=''; y {V}", f"x; API_KEY='' {V}; y"),
             *(f"${{API_KEY}}{V}", f"${{X:-{V}}}"),
