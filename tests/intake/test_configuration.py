@@ -71,6 +71,10 @@ ATTRIBUTES: list[tuple[str, Document, str, Any]] = [
         3,
     ),
     (NEWEST, {"model_type": "deepseek_v41", "text_config": []}, "n_routed_experts", None),
+    ("0.28.0", {"model_type": "qwen3_next", "layer_types": ["attention"] * 2}, "layer_types", ["full_attention"] * 2),
+    ("0.28.0", {"model_type": "llama", "layer_types": ["attention"]}, "layer_types", ["attention"]),
+    ("0.23.0", {"model_type": "qwen3_next", "layer_types": ["attention"]}, "layer_types", ["attention"]),
+    ("0.28.0", {"model_type": "kimi_k2"}, "n_routed_experts", 256),
 ]
 
 
@@ -107,6 +111,26 @@ TEXTS: list[tuple[Document, str | None, int]] = [
         "qwen3_omni_moe_text",
         3,
     ),
+    ({"model_type": "moondream3"}, "moondream3_text", 24),
+    ({"model_type": "moondream3", "config": {"text": {"n_layers": 3}}}, "moondream3_text", 3),
+    ({"model_type": "moondream3", "config": [{"text": 3}]}, "moondream3_text", 24),
+    ({"model_type": "unlimited-ocr"}, "deepseek_v2", 32),
+    ({"model_type": "unlimited-ocr", "language_config": {"num_hidden_layers": 3}}, "deepseek_v2", 3),
+    ({"model_type": "deepseek_vl_v2", "language_config": {"num_hidden_layers": 3}}, "deepseek_v2", 3),
+    ({"model_type": "ovis", "llm_config": {"model_type": "qwen3", "num_hidden_layers": 3}}, "qwen3", 3),
+    (
+        {"model_type": "ovis", "llm_config": {"model_type": "qwen3"}, "text_config": {"model_type": "llama"}},
+        "qwen3",
+        32,
+    ),
+    ({"model_type": "ultravox", "num_hidden_layers": 3}, "llama", 32),
+    ({"model_type": "ultravox", "text_config": {"model_type": "llama4"}}, "llama4_text", 48),
+    (
+        {"model_type": "ultravox", "text_config": {"model_type": "gemma3", "text_config": {"num_hidden_layers": 3}}},
+        "gemma3_text",
+        3,
+    ),
+    ({"model_type": "qwen3_asr", "thinker_config": {"num_hidden_layers": 3}}, "qwen3_asr_text", 0),
     ({"speculators_config": {}}, "speculators", 0),
     ({"architectures": ["LongcatFlashForCausalLM"]}, "longcat_flash", 0),
     ({"architectures": [1]}, None, 0),

@@ -29,6 +29,9 @@ class OldConfig(PreTrainedConfig):
     def __init__(self, hidden_size=8, *, num_hidden_layers=3, top_k=None, **kwargs):
         self.hidden_size = hidden_size
         super().__init__(**kwargs)
+class PartsConfig(PreTrainedConfig):
+    def __init__(self, **kwargs):
+        self.text_config = TextConfig(**kwargs.pop("text_config", {}))
 class MadeConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs):
         self.num_experts = 5
@@ -213,9 +216,71 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("", "sub_configs_defaults = {'text_config': Spec(TextConfig)}", {"parts": {"text_config": "inner"}}),
     ("", "sub_configs_defaults = {'text_config': Spec(Auto, model_type='t')}", {"parts": {"text_config": "t"}}),
     ("", "sub_configs_defaults = {'text_config': Spec()}", {"parts": {"text_config": None}}),
-    ("", post("self.text_config = TextConfig(**self.text_config)"), {"parts": {"text_config": "inner"}}),
+    (
+        "",
+        post("self.text_config = TextConfig(**self.text_config)"),
+        {"parts": {"text_config": "inner"}, "built": {"text_config": {"class": "TextConfig"}}},
+    ),
+    (
+        "",
+        "def __init__(self, **kwargs):\n    self.text_config: object = TextConfig(**kwargs.pop('language_config', {}))",
+        {
+            "parts": {"text_config": "inner"},
+            "sources": {"text_config": ["given", "language_config", {}]},
+            "built": {"text_config": {"class": "TextConfig"}},
+        },
+    ),
+    (
+        "",
+        (
+            "def __init__(self, config=None, **kwargs):\n    config = config or {}\n    part = config.get('text', {})\n"
+            "    self.text_config = TextConfig(**part)"
+        ),
+        {
+            "parts": {"text_config": "inner"},
+            "sources": {"text_config": ["get", ["or", ["key", "config"], {}], "text", {}]},
+            "built": {"text_config": {"class": "TextConfig"}},
+        },
+    ),
+    (
+        "",
+        "def __init__(self, llm_config=None, **kwargs):\n    self.text_config = llm_config",
+        {"parts": {"text_config": None}, "sources": {"text_config": ["given", "llm_config", {}]}},
+    ),
+    ("", "def __init__(self, text_config=None):\n    self.text_config = text_config", {"parts": {"text_config": None}}),
+    (
+        "",
+        "def __getattribute__(self, key):\n    return getattr(super().__getattribute__('text_config'), key)",
+        {"forwards": "text_config"},
+    ),
+    (
+        "",
+        "def __setattr__(self, key, value):\n    if key == 'text_model_id':\n        self.wrapped = get_config(value)",
+        {"names": "text_model_id"},
+    ),
+    (
+        "",
+        (
+            "def __init__(self, text_config=None):\n    stated = text_config or {}\n"
+            "    self.wrapped_model_config = transformers.CONFIG_MAPPING[stated.get('model_type', 'llama')](**stated)\n"
+            "@property\ndef text_config(self):\n    return self.wrapped_model_config.get_text_config()"
+        ),
+        {"parts": {"text_config": "llama"}, "text": "text_config"},
+    ),
     ("", post("self.decoder = CONFIG_MAPPING['llama']()"), {"parts": {"decoder": "llama"}}),
     ("", post("self.decoder = outside()"), {"parts": {"decoder": None}, "formulas": {}}),
+    ("PartsConfig", "", {"parts": {"text_config": "inner"}, "built": {"text_config": {"class": "TextConfig"}}}),
+    (
+        "PartsConfig",
+        "def __init__(self, x=1, **kwargs):\n    super().__init__(**kwargs)",
+        {"parts": {"text_config": "inner"}, "built": {"text_config": {"class": "TextConfig"}}},
+    ),
+    (
+        "PartsConfig",
+        "def __init__(self, **kwargs):\n    self.text_config = outside()\n    super().__init__(**kwargs)",
+        {"parts": {"text_config": "inner"}, "built": {"text_config": {"class": "TextConfig"}}},
+    ),
+    ("PartsConfig", "def __init__(self, **kwargs):\n    self.x = 1", {}),
     (
         "",
         (

@@ -25,6 +25,18 @@ MOONSHOT: Final[Config] = {
         "quantization_config": {"quant_method": "compressed-tensors"},
     },
 }
+EXPERTS: Final = "model_config.is_moe"
+MLA: Final = "model_config.use_mla"
+HYBRID: Final = "model_config.is_hybrid"
+UNLIMITED: Final[Config] = {"architectures": ["UnlimitedOCRForCausalLM"], "model_type": "unlimited-ocr"}
+DEEPSEEK_VL: Final[Config] = {"architectures": ["DeepseekVLV2ForCausalLM"], "model_type": "deepseek_vl_v2"}
+MOONDREAM: Final[Config] = {"architectures": ["HfMoondream"], "model_type": "moondream3"}
+QWEN_ASR: Final[Config] = {"architectures": ["Qwen3ASRForConditionalGeneration"], "model_type": "qwen3_asr"}
+OVIS: Final[Config] = {"architectures": ["Ovis"], "model_type": "ovis"}
+ULTRAVOX: Final[Config] = {"architectures": ["UltravoxModel"], "model_type": "ultravox"}
+QWEN_NEXT: Final[Config] = {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "num_experts": 0}
+QWEN: Final[Config] = {"model_type": "qwen3", **HEADS}
+MOE: Final[Config] = {"model_type": "qwen3_moe", "num_experts": 3, **HEADS}
 LAYERED: Final[Config] = {**DENSE, "num_mtp_layers": 1}
 
 FACTS: list[tuple[str, str, list[str], dict[str, Config], Any]] = [
@@ -62,6 +74,36 @@ def test_a_fact_is_what_vllm_had(
     ask: Asking, fact: str, release: str, args: list[str], models: dict[str, Config], expected: Any
 ) -> None:
     assert ask.fact(fact, args, release, models=models) == expected
+
+
+VALUES: list[tuple[str, str, Config, bool]] = [
+    (EXPERTS, "0.25.1", {**UNLIMITED, "language_config": {"n_routed_experts": 64}}, True),
+    (EXPERTS, "0.25.1", UNLIMITED, True),
+    (EXPERTS, "0.25.1", {**UNLIMITED, "language_config": {"num_experts": 0}}, False),
+    (MLA, "0.28.0", {**DEEPSEEK_VL, "language_config": HEADS}, False),
+    (MLA, "0.28.0", {**DEEPSEEK_VL, "language_config": {"kv_lora_rank": 512}}, True),
+    (EXPERTS, "0.28.0", {**DEEPSEEK_VL, "language_config": {"num_experts": 0}}, False),
+    (EXPERTS, "0.23.0", MOONDREAM, True),
+    (EXPERTS, "0.28.0", {**MOONDREAM, "config": {}}, True),
+    (EXPERTS, "0.28.0", {**MOONDREAM, "config": {"text": {"moe": {"n_experts": 0}}}}, False),
+    (EXPERTS, "0.28.0", {**QWEN_ASR, "thinker_config": {"num_experts": 8}}, False),
+    (EXPERTS, "0.28.0", {**OVIS, "llm_config": MOE, "text_config": QWEN}, True),
+    (EXPERTS, "0.28.0", {**OVIS, "llm_config": QWEN, "text_config": MOE}, False),
+    (EXPERTS, "0.28.0", {**ULTRAVOX, "text_config": {"model_type": "gemma3", "text_config": {"num_experts": 4}}}, True),
+    (EXPERTS, "0.28.0", {**ULTRAVOX, "text_config": {"model_type": "llama4"}}, True),
+    (EXPERTS, "0.28.0", {**ULTRAVOX, "num_experts": 4}, False),
+    (HYBRID, "0.28.0", {**QWEN_NEXT, "layer_types": ["attention"] * 48}, True),
+    (HYBRID, "0.23.0", {**QWEN_NEXT, "layer_types": ["attention"] * 48}, False),
+]
+
+
+@table(("fact", "release", "config", "expected"), VALUES)
+def test_a_value_is_what_the_class_of_the_configuration_made(
+    ask: Asking, fact: str, release: str, config: Config, expected: object
+) -> None:
+    found = ask.fact(fact, ["--model", "x"], release, models={"x": config})
+    assert found is not None
+    assert found[0] is expected
 
 
 REPEATED: list[tuple[list[str], list[str]]] = [

@@ -65,6 +65,14 @@ FILES: Final[list[tuple[Config, str]]] = [
     ({**NAMED, **HEADS, "model_type": "glm4v_moe", "num_experts": 0}, TEXT_PART),
     ({**NAMED, "model_type": "kimi_vl", "text_config": HEADS}, "the class of its `text_config` is not known"),
     ({**NAMED, "model_type": "kimi_vl"}, "the class of its `text_config` is not known"),
+    (
+        {**NAMED, "model_type": "hunyuan_vl", "text_config": HEADS},
+        "its class takes its fields from its `text_config`, also those that it states itself",
+    ),
+    (
+        {**NAMED, "model_type": "ultravox", "text_model_id": "Qwen/Qwen3-30B-A3B"},
+        "its language model's configuration is that of the model in its `text_model_id`, which is not read",
+    ),
 ]
 OVERRIDES: Final[list[tuple[Config, Any, str]]] = [
     (DENSE, {"attribute_map": {"num_experts": "hidden_size"}}, ALIASES),
@@ -101,6 +109,7 @@ USUAL: Final[list[tuple[Config, Any]]] = [
     ({**NAMED, "model_type": "llava", "text_config": {**HEADS, "model_type": "qwen2"}}, {}),
     ({**NAMED, "model_type": "llava", "text_config": {**HEADS, "model_type": "mixtral", "num_local_experts": 8}}, {}),
     ({**NAMED, **HEADS, "model_type": "qwen2_vl"}, {}),
+    ({**NAMED, **HEADS, "model_type": "hunyuan_vl"}, {}),
     (
         {
             **NAMED,
@@ -111,6 +120,8 @@ USUAL: Final[list[tuple[Config, Any]]] = [
     ),
     ({**NAMED, "model_type": "kimi_vl", "text_config": {**HEADS, "n_routed_experts": 64}}, {}),
 ]
+LAYERS: Final = ["attention", "attention"]
+LAYERS_KEPT: Final = "`{}` in `--hf-overrides` keeps names of layer types that the class changes in the file"
 ROWS: Final = [*((config, {}, why) for config, why in FILES), *OVERRIDES]
 
 
@@ -122,6 +133,25 @@ def asked(ask: Asking, config: Config, overrides: Any) -> Config:
 def test_they_are_decided_with_a_warning(ask: Asking, config: Config, overrides: Any, why: str) -> None:
     warnings = ask.document(asked(ask, config, overrides)).warnings
     assert [text for text in warnings if text.startswith(DIFFERS)] == [DIFFERS + why]
+
+
+@table(
+    ("release", "model_type", "overrides", "why"),
+    [
+        ("0.23.0", "granitemoehybrid", {"layer_types": LAYERS}, []),
+        ("0.28.0", "granitemoehybrid", {"layer_types": LAYERS}, [LAYERS_KEPT.format("layer_types")]),
+        ("0.28.0", "granitemoehybrid", {"layers_block_type": LAYERS}, [LAYERS_KEPT.format("layers_block_type")]),
+        ("0.28.0", "granitemoehybrid", {"layer_types": ["full_attention", "sliding_attention"]}, []),
+        ("0.33.0", "qwen3_next", {"layer_types": LAYERS}, [LAYERS_KEPT.format("layer_types")]),
+    ],
+)
+def test_overrides_of_layer_types_by_names_that_classes_change(
+    ask: Asking, release: str, model_type: str, overrides: Any, why: list[str]
+) -> None:
+    config = {**NAMED, **HEADS, "model_type": model_type}
+    args = ["--model", "x", "--hf-overrides", json.dumps(overrides)]
+    warnings = ask.document(ask.request(args, release, models={"x": config})).warnings
+    assert [text.removeprefix(DIFFERS) for text in warnings if text.startswith(DIFFERS)] == why
 
 
 @table("model_type", [[], {}, ["qwen3"], 5, True])

@@ -35,15 +35,23 @@ class Configuration:
     """A `config.json`, or a configuration nested in one.
 
     `stated` is the document, with renamed attributes under their new names. `model_type` is None if unknown; `kind` is
-    the configuration class.
+    the configuration class. `path` is where a nested one is in the document, with `/` between the fields.
     """
 
-    __slots__ = ("_found", "_text", "_whole", "kind", "model_type", "stated", "tables")
+    __slots__ = ("_found", "_text", "_whole", "kind", "model_type", "path", "stated", "tables")
 
-    def __init__(self, stated: Mapping[str, Any], tables: Tables, model_type: str | None = None) -> None:
+    def __init__(
+        self,
+        stated: Mapping[str, Any],
+        tables: Tables,
+        model_type: str | None = None,
+        kind: ConfigClass | None = None,
+    ) -> None:
+        """`model_type` and `kind` are those of a part, if the class around it defines them."""
         self.tables = tables
+        self.path = ""
         self.model_type = _model_type(stated, tables, model_type)
-        self.kind = tables.configs.get(self.model_type or "", BASE_CLASS)
+        self.kind = tables.configs.get(self.model_type or "", BASE_CLASS) if kind is None else kind
         for name, renamed in tables.constants.get("config_attribute_renames", {}).items():
             if name in stated and not has_attribute(self.kind, renamed):
                 stated = {renamed: stated[name], **stated}
@@ -69,9 +77,11 @@ class Configuration:
         kind = self.kind
         stored = kind.aliases.get(name, name)
         found = self._computed(stored, kind.formulas[stored]) if stored in kind.formulas else self._stored(stored)
-        if isinstance(found, list) and "layer_types" in {name, stored} and self.tables.legacy_layer_types:
-            legacy = self.tables.legacy_layer_types
-            return [legacy.get(item, item) if isinstance(item, str) else item for item in found]
+        if isinstance(found, list) and "layer_types" in {name, stored}:
+            # Some releases of Transformers rename them in every configuration, earlier ones in those of other packages.
+            renamed = self.tables.legacy_layer_types or (self.tables.renamed_layer_types if kind.is_own else None)
+            if renamed:
+                return [renamed.get(item, item) if isinstance(item, str) else item for item in found]
         return found
 
     def has(self, name: str) -> bool:
@@ -117,8 +127,25 @@ class Configuration:
 
     def part(self, name: str) -> Configuration | None:
         """The configuration nested in a field; None if there is none."""
-        part = self.stated.get(name)
-        return Configuration(part, self.tables, self.kind.parts.get(name)) if isinstance(part, Mapping) else None
+        part = self.stated_part(name)
+        return self._part(name, part) if isinstance(part, Mapping) else None
+
+    def stated_part(self, name: str) -> Any:
+        """What the document states for a part, which may be in another field; None if nothing."""
+        source = self.kind.sources.get(name)
+        if source is None:
+            return self.stated.get(name)
+        try:
+            return compute(source, self._stored, self.stated)
+        except Incomputable:
+            return None
+
+    def _part(self, name: str, stated: Mapping[str, Any]) -> Configuration:
+        kind = self.kind
+        part = Configuration(stated, self.tables, kind.parts.get(name), kind.built.get(name))
+        source = kind.sources.get(name)
+        part.path = f"{self.path}/{name if source is None else _path_of(source)}".removeprefix("/")
+        return part
 
     def at(self, path: str) -> Any:
         """The value at a dotted path through nested configurations; None if missing. `class` is the class's name."""
@@ -134,10 +161,10 @@ class Configuration:
         if self.stated.keys().isdisjoint(names) and kind.parts.keys().isdisjoint(names):
             return None
         for name in names:
-            part = self.stated.get(name)
+            part = self.stated_part(name)
             stated: Mapping[str, Any] = part if isinstance(part, Mapping) else {}
             if stated or kind.parts.get(name) is not None:
-                return Configuration(stated, self.tables, kind.parts.get(name))
+                return self._part(name, stated)
         return None
 
     def _stored(self, stored: str) -> Any:
@@ -178,6 +205,18 @@ class Configuration:
             except Incomputable:
                 self._found[stored] = self._stored(stored)
         return self._found[stored]
+
+
+def _path_of(source: Any) -> str:
+    """The path of the mapping that the formula of a part's source gets."""
+    match source:
+        case ["key" | "given", str() as name, *_]:
+            return name
+        case ["get", holder, str() as name, *_]:
+            return f"{_path_of(holder)}/{name}"
+        case ["or", first, *_]:
+            return _path_of(first)
+    return ""
 
 
 def has_attribute(kind: ConfigClass, name: str) -> bool:

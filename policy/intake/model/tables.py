@@ -160,7 +160,10 @@ class ConfigClass(Struct, frozen=True):
     model types. `text` is the field of the language model, if the class defines it. `flattens` is the field whose
     fields the class adopts as its own. `special` has the attributes with aliases or formulas, and `layer_types`;
     `known` has these and the attributes with defaults. `inputs` has the fields of the document that each formula
-    depends on.
+    depends on. `sources` has the formula of the mapping that a part is built from, if that is not the part itself, and
+    `built` its class, if that does not follow from its model type. `forwards` is the part whose attributes the class
+    returns in place of its own. `names` is the field with the name of another model, whose configuration becomes that
+    of the language model. `is_own` says whether the class is vLLM's own, and not one of Transformers.
     """
 
     class_name: str
@@ -169,8 +172,13 @@ class ConfigClass(Struct, frozen=True):
     aliases: Mapping[str, str] = {}
     spellings: Mapping[str, tuple[str, ...]] = {}
     parts: Mapping[str, str | None] = {}
+    sources: Mapping[str, Any] = {}
+    built: Mapping[str, ConfigClass] = {}
     text: str | None = None
     flattens: str | None = None
+    forwards: str | None = None
+    names: str | None = None
+    is_own: bool = False
     special: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
     inputs: Mapping[str, tuple[str, ...]] = {}
@@ -210,7 +218,7 @@ class Tables(Struct, frozen=True, eq=False):
 
 FLAGS: Final = frozenset(field.name for field in msgspec.structs.fields(Model) if field.type is bool)
 TEXT_FIELDS: Final = ("attn_type", "seq_pooling_type", "tok_pooling_type", "score_type")
-CLASS_FIELDS: Final = ("defaults", "formulas", "aliases", "parts", "text", "flattens")
+CLASS_FIELDS: Final = ("defaults", "formulas", "aliases", "parts", "sources", "text", "flattens", "forwards", "names")
 
 
 @cache
@@ -290,7 +298,7 @@ def _vllm_tables(folder: Path, release: str) -> dict[str, Any]:
         "models": {architecture: _model(architecture, row, row["flags"]) for architecture, row in rows.items()},
         "other_platforms": _other_platforms(rows),
         "constants": {name: _constant(name, value) for name, value in found["constants"].items()},
-        "vllm_configs": {model_type: _config(row) for model_type, row in found["vllm_configs"].items()},
+        "vllm_configs": {model_type: _config(row, is_own=True) for model_type, row in found["vllm_configs"].items()},
         "names": {name: frozenset(values) for name, values in found["names"].items()},
     }
 
@@ -375,18 +383,18 @@ _configs: Final[dict[int, tuple[Mapping[str, Any], ConfigClass]]] = {}
 """Rows and their classes by the rows' ids, which are not reused while the rows are referenced here."""
 
 
-def _config(row: Mapping[str, Any]) -> ConfigClass:
+def _config(row: Mapping[str, Any], *, is_own: bool = False) -> ConfigClass:
     """The class of a row, made once for all releases that have the row.
 
     This saves 0.04 of 0.11 s for the tables of all releases, which an explained decision needs.
     """
     found = _configs.get(id(row))
     if found is None:
-        found = _configs[id(row)] = row, _read_config(row)
+        found = _configs[id(row)] = row, _read_config(row, is_own=is_own)
     return found[1]
 
 
-def _read_config(row: Mapping[str, Any]) -> ConfigClass:
+def _read_config(row: Mapping[str, Any], *, is_own: bool) -> ConfigClass:
     given = {name: row[name] for name in CLASS_FIELDS if name in row}
     spellings: dict[str, tuple[str, ...]] = {}
     for alias, stored in row.get("aliases", {}).items():
@@ -394,7 +402,17 @@ def _read_config(row: Mapping[str, Any]) -> ConfigClass:
     special = frozenset({"layer_types", *row.get("aliases", ()), *row.get("formulas", ()), *spellings})
     inputs = {name: _inputs(name, formula, spellings) for name, formula in row.get("formulas", {}).items()}
     known = special.union(given.get("defaults", ()))
-    return ConfigClass(row["class"], spellings=spellings, special=special, known=known, inputs=inputs, **given)
+    built = {part: _read_config(inner, is_own=is_own) for part, inner in row.get("built", {}).items()}
+    return ConfigClass(
+        row["class"],
+        spellings=spellings,
+        built=built,
+        is_own=is_own,
+        special=special,
+        known=known,
+        inputs=inputs,
+        **given,
+    )
 
 
 def _inputs(name: str, formula: Any, spellings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

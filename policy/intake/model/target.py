@@ -245,7 +245,7 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
         return f"{target.origin}/{name}"
     text = configuration.text()
     if text is not configuration and name in text.stated:
-        return f"{target.origin}/text_config/{name}"
+        return f"{target.origin}/{text.path}/{name}"
     return target.origin if name == "architectures" else DEFAULT
 
 

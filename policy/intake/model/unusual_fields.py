@@ -34,8 +34,12 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return isinstance(value, list) and all(map(_is_name, value))
 
 
 def _is_blocks(value: Any) -> bool:
@@ -51,7 +55,7 @@ USUAL_TYPES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "is_encoder_decoder": (_is_boolean, "true or false"),
     "kv_lora_rank": (_is_integer, "an integer"),
     "layer_types": (_is_names, "a list of names"),
-    "model_type": (lambda value: isinstance(value, str), "a name"),
+    "model_type": (_is_name, "a name"),
     "quantization_config": (_is_object, "an object"),
 }
 """The fields that decide, each with a test for its usual type, and that type. Null counts as not stated."""
@@ -95,7 +99,7 @@ def _without_spellings(
     for name, value in overrides.items() if depth else ():
         below = config.get(name)
         if isinstance(value, dict) and isinstance(below, Mapping) and (name in kind.parts or name == kind.text):
-            inner = Configuration(below, tables, kind.parts.get(name)).kind
+            inner = Configuration(below, tables, kind.parts.get(name), kind.built.get(name)).kind
             part, changed = _without_spellings(below, value, inner, tables, depth - 1)
             config, overrides = {**config, name: part}, {**overrides, name: changed}
     return config, overrides
@@ -176,10 +180,14 @@ def _of_text_part(configuration: Configuration) -> Iterator[str]:
     """
     kind, tables = configuration.kind, configuration.tables
     name = next((each for each in TEXT_FIELDS if each in kind.parts), None) if kind.text is None else kind.text
-    if name is None or name not in kind.parts:
+    if kind.names is not None and configuration.stated.get(kind.names) is not None:
+        yield f"its language model's configuration is that of the model in its `{kind.names}`, which is not read"
+    if name is None or name not in kind.parts or name in kind.built:
         return
-    stated = configuration.stated.get(name)
+    stated = configuration.stated_part(name)
     part: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
+    if part and kind.forwards == name:
+        yield f"its class takes its fields from its `{name}`, also those that it states itself"
     own = kind.parts[name]
     if own is None:
         is_unknown = Configuration(part, tables).kind is BASE_CLASS
@@ -196,6 +204,10 @@ def _of_overrides(tables: Tables, config: Mapping[str, Any], overrides: Any) -> 
     if not isinstance(overrides, dict):
         return
     kind = Configuration(config, tables).kind
+    for name in kind.spellings.get("layer_types", ("layer_types",)):
+        layers = overrides.get(name)
+        if isinstance(layers, list) and any(layer in tables.renamed_layer_types for layer in layers if _is_name(layer)):
+            yield f"`{name}` in `--hf-overrides` keeps names of layer types that the class changes in the file"
     changed = overrides.get("model_type")
     if isinstance(changed, str) and kind is not BASE_CLASS and tables.configs.get(changed, BASE_CLASS) is not kind:
         yield "`model_type` in `--hf-overrides` may not change its class"

@@ -4,6 +4,8 @@ Only fields from which facts are derived. The classes are Transformers', or vLLM
 """
 
 import ast
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.formulas import BASES, UNREADABLE, Run, keys_of
@@ -32,36 +34,35 @@ Row = dict[str, object]
 
 def transformers_configs(world: World) -> dict[str, Row]:
     """Model type → row, for every model type that `AutoConfig` knows."""
-    names = named_value(world, "transformers.models.auto.configuration_auto", "CONFIG_MAPPING_NAMES")
-    paths = _class_paths(world, "transformers/models/")
-    return _rows(
-        world,
-        {str(model_type): paths[str(name)] for model_type, name in names.items() if str(name) in paths}
-        if isinstance(names, dict)
-        else {},
-    )
+    return _rows(world, _transformers_classes(world), "transformers/models/")
 
 
 def vllm_configs(world: World) -> dict[str, Row]:
     """Model type → row, for the model types whose configuration class is in vLLM."""
     names = named_value(world, "vllm.transformers_utils.config", "_CONFIG_REGISTRY")
-    paths = _class_paths(world, "vllm/transformers_utils/configs/")
-    return _rows(
-        world,
-        {str(model_type): paths[str(name)] for model_type, name in names.items() if str(name) in paths}
-        if isinstance(names, dict)
-        else {},
-    )
+    own = {str(model_type): str(name) for model_type, name in names.items()} if isinstance(names, dict) else {}
+    return _rows(world, own, "vllm/transformers_utils/configs/", _transformers_classes(world))
 
 
-def _rows(world: World, classes: dict[str, str]) -> dict[str, Row]:
+def _transformers_classes(world: World) -> dict[str, str]:
+    """Model type → the name of Transformers' class."""
+    names = named_value(world, "transformers.models.auto.configuration_auto", "CONFIG_MAPPING_NAMES")
+    return {str(model_type): str(name) for model_type, name in names.items()} if isinstance(names, dict) else {}
+
+
+def _rows(
+    world: World, classes: dict[str, str], folder: str, others: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Row]:
+    """Model type → row, for the classes of a folder, or of Transformers; `others` are registered too, without a row."""
     rows = {}
-    for model_type, module_name in classes.items():
-        module_path, _, name = module_name.partition(":")
-        module = world.module(module_path)
+    paths = _class_paths(world, "transformers/models/") if others else {}
+    paths |= _class_paths(world, folder)
+    registered = {**others, **classes}
+    for model_type, name in classes.items():
+        module = world.module(paths[name].partition(":")[0]) if name in paths else None
         klass = klass_of(world, module, ast.Name(name)) if module is not None else None
         if isinstance(klass, Klass):
-            rows[model_type] = _row(klass)
+            rows[model_type] = _row(klass, registered)
     return rows
 
 
@@ -80,7 +81,7 @@ def _class_paths(world: World, folder: str) -> dict[str, str]:
     return paths
 
 
-def _row(klass: Klass) -> Row:
+def _row(klass: Klass, registered: Mapping[str, str]) -> Row:
     aliases = _aliases(klass)
     run = Run(klass, aliases)
     constructor = _constructor(klass)
@@ -101,13 +102,54 @@ def _row(klass: Klass) -> Row:
         ("formulas", {name: None if formula == UNREADABLE else formula for name, formula in sorted(formulas.items())}),
         ("aliases", {alias: name for alias, name in sorted(aliases.items()) if {alias, name} & read}),
         ("parts", _parts(klass)),
+        ("sources", _sources(run)),
+        ("built", _built_rows(klass, registered)),
     ):
         if part:
             row[name] = part
     row |= {
-        name: part for name, part in (("text", _text_part(klass)), ("flattens", _flattened_part(constructor))) if part
+        name: part
+        for name, part in (
+            ("text", _text_part(klass)),
+            ("flattens", _flattened_part(constructor)),
+            ("forwards", _forwarding_part(klass)),
+            ("names", _naming_field(klass)),
+        )
+        if part
     }
     return row
+
+
+def _sources(run: Run) -> dict[str, object]:
+    """Part → the formula of the mapping that it is built from, if that is not the part itself."""
+    return {
+        part: formula
+        for part, formula in sorted(run.built.items())
+        if part in TEXT_PARTS and formula != UNREADABLE and not _mentions(formula, part)
+    }
+
+
+def _mentions(formula: object, key: str) -> bool:
+    """Whether a formula reads a key of `config.json`."""
+    return isinstance(formula, list) and (
+        (len(formula) > 1 and formula[0] in {"key", "given", "stated"} and formula[1] == key)
+        or any(_mentions(part, key) for part in formula)
+    )
+
+
+def _built_rows(klass: Klass, registered: Mapping[str, str]) -> dict[str, Row]:
+    """Part → the row of the class that it is built from, if its model type is registered with another class or none."""
+    rows: dict[str, Row] = {}
+    for method in ("__post_init__", "__init__"):
+        for owner, node in _calls_of(klass, method):
+            for part, assigned in _assigned_parts(node):
+                match assigned:
+                    case ast.Call(func=ast.Name(id=name)) if name.endswith("Config") and part not in rows:
+                        built = klass_of(owner.world, owner.module, ast.Name(name))
+                        kind = _model_type(owner.world, owner.module, ast.Name(name))
+                        if isinstance(built, Klass) and kind is not None and registered.get(kind) != built.name:
+                            rows[part] = _row(built, registered)
+    return dict(sorted(rows.items()))
 
 
 def _constructor(klass: Klass) -> ast.FunctionDef | None:
@@ -134,6 +176,25 @@ def _flattened_part(constructor: ast.FunctionDef | None) -> str | None:
                 for inner in ast.walk(node)
             ):
                 return part
+    return None
+
+
+def _forwarding_part(klass: Klass) -> str | None:
+    """The part whose attributes the class returns in place of its own."""
+    found = klass.attribute("__getattribute__")
+    if found is None:
+        return None
+    names = {node.value for node in ast.walk(found[1]) if isinstance(node, ast.Constant)}
+    return next((part for part in TEXT_PARTS if part in names), None)
+
+
+def _naming_field(klass: Klass) -> str | None:
+    """The field with the name of another model, whose configuration becomes that of the language model."""
+    found = klass.attribute("__setattr__")
+    for node in ast.walk(found[1]) if found is not None else ():
+        match node:
+            case ast.Constant(value=str(name)) if name.startswith("text_") and name.endswith("_id"):
+                return name
     return None
 
 
@@ -200,27 +261,47 @@ def _parts(klass: Klass) -> dict[str, str | None]:
     parts: dict[str, str | None] = {}
     for found in map(klass.attribute, ("sub_configs", "sub_configs_defaults")):
         if found is not None and isinstance(found[1], ast.Dict):
-            for key, node in zip(found[1].keys, found[1].values, strict=True):
+            for key, declared in zip(found[1].keys, found[1].values, strict=True):
                 if isinstance(key, ast.Constant) and key.value in TEXT_PARTS:
-                    parts[str(key.value)] = _declared_type(found[0], node)
+                    parts[str(key.value)] = _declared_type(found[0], declared)
     for method in ("__post_init__", "__init__"):
-        constructed = klass.attribute(method)
-        if constructed is None:
-            continue
-        for statement in ast.walk(constructed[1]):
-            match statement:
-                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=part)], value=assigned) if (
-                    part in TEXT_PARTS and parts.get(part) is None
-                ):
-                    parts[part] = next(
-                        (
-                            kind
-                            for inner in ast.walk(assigned)
-                            if (kind := _constructed_type(constructed[0], inner)) is not None
-                        ),
-                        None,
-                    )
+        for owner, node in _calls_of(klass, method):
+            for part, assigned in _assigned_parts(node):
+                if parts.get(part) is None:
+                    kinds = (_constructed_type(owner, inner) for inner in ast.walk(assigned))
+                    parts[part] = next((kind for kind in kinds if kind is not None), None)
     return dict(sorted(parts.items()))
+
+
+def _assigned_parts(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The parts that a method assigns to its object, each with what it assigns.
+
+    A model that is wrapped is the part `text_config`, by which `config.json` states it.
+    """
+    for statement in ast.walk(node):
+        match statement:
+            case ast.Assign(targets=[target], value=assigned):
+                pass
+            case ast.AnnAssign(target=target, value=ast.expr() as assigned):
+                pass
+            case _:
+                continue
+        match target:
+            case ast.Attribute(value=ast.Name(id="self"), attr="wrapped_model_config"):
+                yield "text_config", assigned
+            case ast.Attribute(value=ast.Name(id="self"), attr=part) if part in TEXT_PARTS:
+                yield part, assigned
+
+
+def _calls_of(klass: Klass, method: str) -> Iterator[tuple[Klass, ast.stmt | ast.expr]]:
+    """The definitions of a method that a call runs: the nearest, and those that it calls by `super()`."""
+    call = f"super().{method}("
+    for part in klass.order():
+        if isinstance(part, Klass) and method in part.namespace():
+            node = part.namespace()[method]
+            yield part, node
+            if not any(isinstance(inner, ast.Call) and ast.unparse(inner).startswith(call) for inner in ast.walk(node)):
+                return
 
 
 def _declared_type(owner: Klass, node: ast.expr) -> str | None:
@@ -240,6 +321,14 @@ def _constructed_type(owner: Klass, node: ast.AST) -> str | None:
     match node:
         case ast.Subscript(value=ast.Name(id="CONFIG_MAPPING"), slice=ast.Constant(value=str(model_type))):
             return model_type
+        case ast.Subscript(
+            value=ast.Attribute(attr="CONFIG_MAPPING"),
+            slice=ast.Call(
+                func=ast.Attribute(attr="get"),
+                args=[ast.Constant(value="model_type"), ast.Constant(value=str(model_type))],
+            ),
+        ):
+            return model_type
         case ast.Call(func=ast.Name(id=name)) if name.endswith("Config"):
             return _model_type(owner.world, owner.module, ast.Name(name))
     return None
@@ -253,6 +342,9 @@ def _model_type(world: World, module: Module, node: ast.expr) -> str | None:
 
 def _text_part(klass: Klass) -> str | None:
     """The part that a class's own `get_text_config` returns."""
+    own = klass.attribute("text_config")
+    if own is not None and isinstance(own[1], ast.FunctionDef) and "get_text_config()" in ast.unparse(own[1]):
+        return "text_config"
     found = klass.attribute("get_text_config")
     if found is None or found[0].name in BASES:
         return None

@@ -45,6 +45,8 @@ class Run:
     names: dict[str, object] = field(default_factory=dict)
     returned: object = None
     depth: int = 0
+    built: dict[str, object] = field(default_factory=dict)
+    """Attribute → the mapping whose items it is built from, for those that are configurations."""
 
     def method(self, name: str, after: Klass | None = None) -> bool:
         """Run the first method of this name in the resolution order, or after ``after``; false if there is none."""
@@ -65,10 +67,12 @@ class Run:
         for index, statement in enumerate(statements):
             match statement:
                 case ast.Assign(targets=targets, value=assigned):
+                    self._build(targets[0], assigned, owner)
                     result = self.formula(assigned, owner)
                     for target in targets:
                         self._assign(target, result)
                 case ast.AnnAssign(target=target, value=ast.expr() as assigned):
+                    self._build(target, assigned, owner)
                     self._assign(target, self.formula(assigned, owner))
                 case ast.If(test=test, body=then, orelse=otherwise):
                     rest = statements[index + 1 :] if has_return(then) or has_return(otherwise) else []
@@ -119,6 +123,17 @@ class Run:
                 for element in elements:
                     self._assign(element, UNREADABLE)
 
+    def _build(self, target: ast.expr, assigned: ast.expr, owner: Klass) -> None:
+        """Record the mapping of `self.part = SomeConfig(**mapping)`, or of `self.part = another_config`."""
+        match target, assigned:
+            case (
+                ast.Attribute(value=ast.Name(id="self"), attr=part),
+                ast.Call(func=ast.Name(id=name), args=[], keywords=[ast.keyword(arg=None, value=mapping)]),
+            ) if name.endswith("Config"):
+                self.built[self._stored_name(part)] = self.formula(mapping, owner)
+            case ast.Attribute(value=ast.Name(id="self"), attr=part), ast.Name(id=name) if name.endswith("_config"):
+                self.built[self._stored_name(part)] = ["given", name, {}]
+
     def _branch(
         self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt], owner: Klass
     ) -> None:
@@ -148,7 +163,9 @@ class Run:
             )
 
     def _copy(self) -> "Run":
-        return Run(self.klass, self.aliases, dict(self.attributes), dict(self.names), depth=self.depth)
+        return Run(
+            self.klass, self.aliases, dict(self.attributes), dict(self.names), depth=self.depth, built=self.built
+        )
 
     def _mark_unreadable(self, statement: ast.stmt) -> None:
         for node in ast.walk(statement):
