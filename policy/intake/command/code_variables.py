@@ -16,9 +16,13 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-FAMILIES: Final = re.compile(r"PATH\Z|_?PYTHON|LD_|VLLM_LOGGING_CONFIG_PATH\Z")
+FAMILIES: Final = re.compile(
+    r"PATH\Z|_?PYTHON|LD_|VLLM_LOGGING_CONFIG_PATH\Z"
+    r"|RAY_(?:JOB_CONFIG_JSON_ENV_VAR|RUNTIME_ENV_HOOK|RUNTIME_ENV_PLUGINS|USER_SETUP_FUNCTION)\Z"
+)
 """Matches a name of these families.
 
+Those of Ray name functions that it calls, or state other variables and packages for vLLM's workers.
 `VLLM_LOGGING_CONFIG_PATH` names a file that can make Python call any function, before vLLM reads its other variables.
 """
 HARMLESS_VARIABLES: Final = frozenset(
@@ -58,7 +62,9 @@ def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation |
     """The vLLM that may run instead of the image's because of a variable, if any."""
     for environment in environments:
         names = "\n".join(environment)
-        if not ("PATH" in names or "PYTHON" in names or "LD_" in names):  # as in most: FAMILIES for each takes longer
+        if not (
+            "PATH" in names or "PYTHON" in names or "LD_" in names or "RAY_" in names
+        ):  # as in most: FAMILIES for each takes longer
             continue
         name = next((name for name, value in environment.items() if _loads_code(name, value)), None)
         if name is not None:
