@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from posixpath import basename, dirname, isabs, join
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from policy.intake.command.paths import ANY_FOLDER, LINK_STARTS, absolute_path, 
 from policy.intake.command.programs import PYTHON
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
+from policy.intake.manifests.imported_modules import may_be_imported
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ PACKAGE_FOLDERS: Final = re.compile(
 )
 """Matches a path at or below a folder of Python libraries, or a file that Python reads at its start."""
 
+MODULE_MOUNT: Final = (
+    "the mount at {} may replace a module that vLLM imports, as `python -m` searches the working folder first"
+)
 
 USER_FOLDER: Final = re.compile(
     r"/(?:home/[^/]+/)?\.local(?:/.*)?|/home(?:/[^/]+)?|/(?:~|\$HOME|\$\{HOME\})(?:/\.local(?:/.*)?)?", re.DOTALL
@@ -203,9 +208,12 @@ class Mounts:
         if server is None or not self._count:
             return None
         if any(PYTHON.fullmatch(program.rpartition("/")[2]) for program in server.programs):
+            modules = self._modules()
             for found in folders:
                 if self._may_contain(join(found, "vllm")):
                     return Installation(None, f"the working folder {quoted(found)} may have another vLLM")
+                if (module := modules.get(resolved_path(found))) is not None:
+                    return Installation(None, MODULE_MOUNT.format(quoted(module)))
         for program in server.programs:
             starts = [join(found, program) for found in folders] or [program]
             if "/" in program and any(map(self._may_contain, starts)):
@@ -257,6 +265,15 @@ class Mounts:
             if found is not None:
                 return found
         return None
+
+    def _modules(self) -> dict[str, str]:
+        """The folders in which a mount may be a module that Python imports, each with its first such mount."""
+        without_files, found = self._empty - self._files, dict[str, str]()
+        for path in self._count:
+            for folder in islice(_ancestry(path), 1, None) if path not in without_files else ():
+                if folder and may_be_imported(path[len(folder.rstrip("/")) + 1 :]):
+                    found.setdefault(folder, path)
+        return found
 
     def _may_contain(self, path: str) -> bool:
         """Whether a path is at or below a mount; true for a relative or very deep path, which may be."""

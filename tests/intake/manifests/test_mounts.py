@@ -368,6 +368,56 @@ def test_a_home_that_is_not_known_may_be_on_any_volume(ask: Asking, env: list[An
     assert warnings(ask, document) == []
 
 
+def module_warning(path: str) -> list[str]:
+    cause = f"the mount at `{path}` may replace a module that vLLM imports"
+    why = f"{cause}, as `python -m` searches the working folder first"
+    return [f"{why}; decided for vLLM 0.24.0, which may not be the one that runs"]
+
+
+@table(
+    ("path", "command", "is_seen"),
+    [
+        *((f"/wd/{name}", MODULE, True) for name in ("triton.py", "triton", "triton/__init__.py", "torch.so", "x.pyc")),
+        *((f"/wd/{name}", MODULE, True) for name in ("json", "json/x", "pynvml.py", "x/__init__.py", "./triton.py")),
+        *((f"/wd/{name}", MODULE, False) for name in ("models", "x.jinja", "data/x.py", "trito", "triton.txt")),
+        *((path, MODULE, False) for path in ("/x/triton.py", "/wdx/triton.py", "/triton.py")),
+        ("/wd/triton.py", ["sh", "-c", f"exec {' '.join(MODULE)}"], True),
+        ("/x/triton.py", ["sh", "-c", f"cd /x && exec {' '.join(MODULE)}"], True),
+        ("/wd/triton.py", SERVE, False),
+    ],
+)
+def test_a_mount_in_the_folder_from_which_python_imports_may_replace_a_module(
+    ask: Asking, path: str, command: list[str], *, is_seen: bool
+) -> None:
+    expected = module_warning(path.replace("./", "")) if is_seen else []
+    assert warnings(ask, pod(path, command=command, workingDir="/wd")) == expected
+    log = pod("/models", command=command, workingDir="/wd", terminationMessagePath=path)
+    assert warnings(ask, log) == expected
+    empty = pod(path, command=command, workingDir="/wd")
+    empty["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    assert warnings(ask, empty) == []
+
+
+def test_a_secret_in_that_folder_may_be_a_module(ask: Asking) -> None:
+    document = pod("/wd/triton", command=MODULE, workingDir="/wd")
+    document["spec"]["volumes"] = [{"name": "v", "secret": {"secretName": "s"}}]
+    assert warnings(ask, document) == module_warning("/wd/triton")
+
+
+@table(
+    ("image", "folder", "command"),
+    [
+        ("vllm/vllm-openai:v0.24.0", "/vllm-workspace", MODULE),
+        ("nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.0", "/workspace", ["python3", "-m", "dynamo.vllm", "--model", "a"]),
+    ],
+)
+def test_a_mount_in_the_folder_of_the_image_may_replace_a_module(image: str, folder: str, command: list[str]) -> None:
+    document = pod(f"{folder}/triton.py", command=command, image=image)
+    (container,) = read_manifest(document, "", [])
+    assert container.installation is not None
+    assert container.installation.cause in module_warning(f"{folder}/triton.py")[0]
+
+
 MODEL = "Qwen/dense"
 FILLS = {"name": "v", "mountPath": "/x"}
 READS = {**FILLS, "readOnly": True}
