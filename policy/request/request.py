@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from policy.errors import INVALID_REQUEST, MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
+from policy.intake.command.config_file import secrets_of_files
 from policy.intake.deployment import (
     ENVIRONMENT_FIELDS,
     Deployment,
@@ -30,7 +31,7 @@ from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, se
 from policy.secret_values import SecretValues
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policy.rules.images import ImageTable
     from policy.rules.releases import Releases
@@ -157,9 +158,27 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     try:
         return _read_request_or_manifest(document, releases, pointer)
     except RequestInvalid as error:
-        if type(document) is not dict or "facts" not in document:  # facts state no secrets
-            error.hide(SecretValues(secrets_of(document)))
+        error.hide(SecretValues(secrets_of_request(document, releases.images)))
         raise
+
+
+def secrets_of_request(document: object, images: ImageTable) -> Iterator[str]:
+    """The secrets that a request states, even one with faults: facts have none.
+
+    Those of the files of a deployment, and those that a container of a manifest has from elsewhere in it, are included.
+    """
+    fields = document if type(document) is dict else {}
+    yield from secrets_of({name: value for name, value in fields.items() if name != "facts"} if fields else document)
+    deployment = fields.get("deployment")
+    files = deployment.get("files") if type(deployment) is dict else None
+    if type(files) is dict:
+        yield from secrets_of_files({name: text for name, text in files.items() if type(text) is str})
+    if "manifest" in fields or is_bare_manifest(document, images):
+        from policy.intake.manifests.registry import read_manifest  # noqa: PLC0415  # see `intake.manifests`
+
+        secrets: set[str] = set()
+        read_manifest(fields.get("manifest", document), "", [], images, secrets=secrets)
+        yield from sorted(secrets)
 
 
 def _read_request_or_manifest(document: object, releases: Releases, pointer: str) -> Request | Manifest:

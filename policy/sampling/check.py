@@ -19,9 +19,8 @@ from policy.engine.rete import Engine
 from policy.errors import RequestFault, RequestInvalid
 from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.intake.derive.request_limits import EngineLimits
-from policy.intake.manifests.document_secrets import secrets_of
 from policy.pointer import at
-from policy.request.request import UNKNOWN_RELEASE, Manifest, Request, read_request_or_manifest
+from policy.request.request import UNKNOWN_RELEASE, Manifest, Request, read_request_or_manifest, secrets_of_request
 from policy.rules.effects import Runner
 from policy.rules.releases import Resolution, series
 from policy.rules.request_rule import Verdict
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.policy import Policy, RequestEvaluation
+    from policy.rules.images import ImageTable
     from policy.rules.releases import Releases
     from policy.rules.request_rule import ReleaseRequestRule
     from policy.sampling.parameters import Parameters
@@ -93,9 +93,9 @@ class CheckRequest(Struct, frozen=True):
     size: int
     rest: Any
 
-    def secrets(self) -> SecretValues:
+    def secrets(self, images: ImageTable) -> SecretValues:
         """The secrets that the parameters and the deployment state, for what is wrong with either."""
-        return SecretValues(chain(secrets_of_names(self.document), secrets_of(self.rest)))
+        return SecretValues(chain(secrets_of_names(self.document), secrets_of_request(self.rest, images)))
 
 
 class RequestRuleset:

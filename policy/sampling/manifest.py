@@ -58,7 +58,7 @@ def check_request(
     try:
         return _check_request(checker, request, today, problem_of, on_engine)
     except RequestInvalid as error:
-        error.hide(request.secrets())
+        error.hide(request.secrets(checker.policy.releases.images))
         raise
 
 
@@ -84,7 +84,7 @@ def _check_request(
             items.append(EngineCheck(*place, checker.check(deployment, request.document, request.pointer, today)))
         except PolicyError as error:
             if isinstance(error, RequestInvalid):
-                secrets = request.secrets() if secrets is None else secrets
+                secrets = request.secrets(checker.policy.releases.images) if secrets is None else secrets
                 error.hide(secrets)
             items.append(EngineCheck(*place, problem=problem_of(error)))
     named = [IgnoredObject(path, *object_of(manifest, path)) for path in ignored[:MAX_IGNORED]]

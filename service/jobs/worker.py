@@ -202,7 +202,7 @@ class JobWorker:
             found = check_request(self.checker, request, today, problem_of, lambda: budget.count_check(request.size))
         except ModelConfigNeeded as error:
             refusal = self._models.refusal(error)
-            refusal.hide(request.secrets())
+            refusal.hide(request.secrets(self.policy.releases.images))
             raise refusal from error
         for each in [found] if isinstance(found, RequestCheck) else [item.check for item in found.items]:
             if isinstance(each, RequestCheck):

@@ -242,3 +242,71 @@ def test_a_secret_of_the_object_before_a_change_is_not_shown(after: dict[str, An
     )
     assert "--worker-cls" not in str(after) or "worker" in shown
     assert SECRET not in shown
+
+
+OPTIONS: Final = (
+    *(f"api-key: [aaa, {SECRET}]\n", f"api-key:\n- aaaaaa\n- {SECRET}\n", f"additional-config:\n  a: {SECRET}\n"),
+    *(f"additional-config: {{a: {SECRET}}}\n", f"x: &a {SECRET}\napi-key: *a\n"),
+)
+"""Files of `--config` whose options have a secret that their text does not show to be one."""
+FAULTS: Final[tuple[dict[str, Any], ...]] = (
+    *({SECRET: 1}, {"vllm_version": SECRET}, {"beyond_verified": SECRET}, {"layers": [SECRET]}, {"explain": SECRET}),
+    *({"environment": {SECRET: SECRET}}, {"model_configs": {SECRET: 1}}, {"request_id": [SECRET]}),
+    *({"facts": {SECRET: 1}}, {"override_images": SECRET}),
+)
+"""Fields of a request that have faults which quote a secret."""
+
+
+@pytest.mark.parametrize("text", OPTIONS)
+def test_a_fault_anywhere_in_a_request_shows_no_secret_of_a_file_of_options(text: str) -> None:
+    words = [*SERVE, "--config", "c.yaml"]
+    of_deployment: list[dict[str, Any]] = [
+        *({"env": {"A": [SECRET]}}, {"files": {"c.yaml": text, "d": [SECRET]}}, {"model_configs": {SECRET: 1}}),
+        *({SECRET: 1}, {"environment": {SECRET: 1, "platform": SECRET}}, {"args": [*words, {SECRET: 1}]}),
+    ]
+    documents = [deployment(words, **{"files": {"c.yaml": text}, **fault}) for fault in of_deployment]
+    documents += [{**deployment(words, files={"c.yaml": text}), **fault} for fault in FAULTS]
+    mounted = pod(
+        args=["--model", MODEL, "--config", "/c/c.yaml"],
+        env=[{"name": "A", "value": [SECRET]}],
+        volumeMounts=[{"name": "c", "mountPath": "/c"}],
+    )
+    mounted["spec"]["volumes"] = [{"name": "c", "configMap": {"name": "m"}}]
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"c.yaml": text}}
+    documents += [{"manifest": [config_map, mounted], **fault} for fault in (*FAULTS, {})]
+    assert [document for document in documents if SECRET in asked_with_faults(document)] == []
+
+
+STATED: Final[dict[str, Any]] = {
+    "a reference": {"env": [{"name": "X", "value": SECRET}, {"name": "API_KEY", "value": "$(X)"}]},
+    "an argument": {"env": [{"name": "X", "value": SECRET}], "args": ["--token", "$(X)"]},
+    "a ConfigMap": {"env": [{"name": "API_KEY", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "x"}}}]},
+    "an annotation": {
+        "env": [{"name": "API_KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['x']"}}}]
+    },
+    "a variable": {"env": [{"name": "API_KEY", "value": SECRET}]},
+}
+
+
+@pytest.mark.parametrize("fields", STATED.values(), ids=STATED)
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_beside_a_manifest_shows_no_secret_of_its_containers(
+    fields: dict[str, Any], fault: dict[str, Any]
+) -> None:
+    found = annotated("x", SECRET, args=["--model", MODEL])
+    found["spec"]["containers"].append({"name": "b", "image": "b", **fields})
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": SECRET}}
+    assert SECRET not in asked_with_faults({"manifest": [config_map, found], **fault})
+
+
+def asked_with_faults(document: dict[str, Any]) -> str:
+    """The answers to a request that has faults, and to a check of a request to its deployment."""
+    shown = said(
+        [
+            *((job, document) for job in (JobKind.DECISION, JobKind.DRY_RUN)),
+            (JobKind.CHECK, {**document, "request": {"n": SECRET}}),
+            (JobKind.IMPACT, {"deployments": [document], "to": "0.30.0"}),
+        ]
+    )
+    assert "invalid-request" in shown or "unknown-release" in shown
+    return shown

@@ -14,6 +14,7 @@ from collections import ChainMap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command.config_file import secrets_of_files
 from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.paths import absolute_path
@@ -360,6 +361,7 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         else:
             named = {absolute_path(path): files[sub_path]} if sub_path in files else {}
         draft.files.update({file: text for file, text in named.items() if not draft.mounts.hides(file, path)})
+    container.reader.secrets.update(secrets_of_files(draft.files))
 
 
 def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> tuple[list[str], list[str]]:
