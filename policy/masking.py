@@ -75,6 +75,9 @@ DECLARATION: Final = re.compile(
 """Matches a shell's command before the name of a variable, or a field of netrc before it: a word after it may be its
 value."""
 MAX_DECLARATION: Final = 64
+RUNNERS: Final = frozenset({"builtin", "command"})
+"""A shell's commands whose first argument is the name of another one."""
+RUNNERS_OPTIONS: Final = frozenset({"--", "-p", "-v", "-V", "-pv", "-pV"})
 NAME_FIELD: Final = re.compile(r"""\b(?:name|key)["'\\]{0,8}\s{0,8}[:=]\s{0,8}["'\\]{0,8}([\w.-]++)""", re.IGNORECASE)
 """Matches the name of a variable in a field, as in `{"name": "HF_TOKEN"}`."""
 VALUE_FIELD: Final = re.compile(r"""\bvalue["'\\]{0,8}\s{0,8}[:=]""", re.IGNORECASE)
@@ -351,7 +354,13 @@ def shown_command(words: Iterable[str]) -> str:
 
 
 def shown_builtin(words: Sequence[str]) -> str:
-    """A command of the shell itself: whole, unless a word may name a secret, as any other word may be its value."""
+    """A command of the shell itself: whole, unless a word may name a secret, as any other word may be its value.
+
+    What runs another program is shown as that one's command is.
+    """
+    program = next((at for at, word in enumerate(words) if word not in RUNNERS and word not in RUNNERS_OPTIONS), 0)
+    if program:
+        return " ".join([*words[:program], shown_command(words[program:])])
     text = " ".join(words)
     if "$" in text or "`" in text or (may_have_name(text) and any(map(is_secret, NAME.findall(text)))):
         return shown_command(words)

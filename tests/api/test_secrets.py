@@ -684,6 +684,7 @@ def test_a_user_and_a_password_of_a_url_are_masked(text: str) -> None:
             f"python train.py {SECRET}",
             f"eval foo {SECRET} vllm",
         ),
+        *(f"command vault login {SECRET}", f"command -p foo {SECRET}", f"builtin foo {SECRET}"),
     ],
 )
 def test_no_argument_of_an_unknown_command_is_shown(policy: Policy, command: str) -> None:
@@ -1535,6 +1536,12 @@ def test_what_a_shell_gives_to_the_name_of_a_secret_is_masked(text: str, shown: 
         ("printf -v KEY %s a-value", "printf -v KEY …"),
         ("hash -p a-value KEY", "hash -p …"),
         ("printf -v $NAME %s a-value", "printf -v $NAME %s …"),
+        ("command vault login a-value", "command vault login …"),
+        ("command -p command ./mytool a-value", "command -p command ./mytool …"),
+        ("command sudo mytool a-value", "command sudo …"),
+        ("command -x mytool a-value", "command -x …"),
+        ("builtin mytool a-value", "builtin mytool …"),
+        ("builtin printf", "builtin printf"),
     ],
 )
 def test_a_command_of_a_shell_is_shown_up_to_what_may_be_a_secret(command: str, shown: str) -> None:
