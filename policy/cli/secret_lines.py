@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.edits.layers import Lines, documents_of
 from policy.edits.nodes import LITERAL, WHOLE_TEXT, subtree
 from policy.errors import RulesInvalid
 from policy.intake.manifests.document_secrets import secrets_of
+from policy.intake.manifests.registry import read_manifest
 from policy.masking import HIDDEN, masked
+from policy.rules.images import ImageTable
 from policy.secret_values import SecretValues
 from policy.stated_secrets import secrets_of_text
 
@@ -35,7 +37,7 @@ class SecretLines:
         except RulesInvalid:
             documents = []
         self._values = SecretValues(
-            chain(secrets_of_text(text), *(secrets_of(document.plain()) for document in documents))
+            chain(secrets_of_text(text), *(_secrets_of(document.plain()) for document in documents))
         )
         ends = Lines(text)
         self._stated = {
@@ -55,6 +57,13 @@ class SecretLines:
         return at in self._stated or self._values.hidden(line) != line or _is_named(self._lines, at)
 
 
+def _secrets_of(document: Any) -> Iterator[str]:
+    """The secrets that a document states, with those that its containers have from elsewhere in it."""
+    found: set[str] = set()
+    read_manifest(document, "", [], ImageTable(), secrets=found)
+    return chain(secrets_of(document), sorted(found))
+
+
 def _lines_of(node: Node, lines: Lines) -> range:
     """The lines that a value takes, from 0."""
     return range(lines.position(node.start)[0] - 1, lines.position(max(node.start, node.end - 1))[0])
@@ -66,8 +75,10 @@ def _is_named(lines: list[str], at: int) -> bool:
     indent = _indent(lines[at])
     parent = next((lines[each] for each in above if _indent(lines[each]) < indent), "")
     before = next((lines[each] for each in above if _has_words(lines[each])), "")
+    comment = lines[at - 1] if at and lines[at - 1].lstrip().startswith("#") else ""
     beside = " ".join(line.strip() for line in (before, *lines[at : at + 2]))
-    return any(masked(text) != text for text in (beside, f"{parent.strip()} {lines[at].strip()}"))
+    pairs = (beside, *(f"{each.strip()} {lines[at].strip()}" for each in (parent, comment)))
+    return any(masked(text) != text for text in pairs)
 
 
 def _indent(line: str) -> int:

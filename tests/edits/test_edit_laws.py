@@ -258,6 +258,8 @@ def test_a_diff_makes_the_new_text_of_the_old_one(lines: list[str], data: st.Dat
         ["- export API_KEY=SECRET; echo", "- x", "- y", "- z", "- echo SECRET"],
         ["- |", "  export API_KEY=SECRET", *["  echo"] * 4, "  echo SECRET"],
         ["- API_KEY: SECRET", *["- x"] * 4, '- "\\x53ECRET"'],
+        ["# - name: API_KEY", "#   value: SECRET"],
+        ["# API_KEY:", "#  SECRET"],
     ],
 )
 def test_a_line_with_a_secret_is_no_context_of_a_diff(lines: list[str]) -> None:
@@ -267,6 +269,16 @@ def test_a_line_with_a_secret_is_no_context_of_a_diff(lines: list[str]) -> None:
             diff = diff_of("f", old, new)
             assert "SECRET" not in diff.replace("\\x53", "S")
             assert patched(old, diff) == new
+
+
+def test_a_line_with_what_a_variable_gives_to_the_name_of_a_secret_is_no_context_of_a_diff() -> None:
+    named = [f"      - name: X{at}\n        value: y\n" for at in range(4)]
+    env = ["      - name: X\n        value: sixletters\n", *named, "      - name: API_KEY\n        value: $(X)\n"]
+    spec = "spec:\n  containers:\n  - name: a\n    image: a\n    env:\n      - name: Y\n        value: z\n"
+    old = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\n{spec}{''.join(env)}"
+    diff = diff_of("f", old, old.replace("value: z", "value: b"))
+    assert "sixletters" not in diff
+    assert "value: b" in diff
 
 
 def patched(old: str, diff: str) -> str:
