@@ -36,13 +36,23 @@ SCRIPT: Final = re.compile(r"[\n;&|]|\s-{1,2}[A-Za-z]|\s\w{1,64}=")
 """Matches what shows that a text has more than one value: a shell's or YAML's."""
 ONE_ADDRESS: Final = re.compile(r"[\w.+-]*+:(?!//)\S++")
 """Matches what may be an address without a scheme, whatever its password has."""
+PLAIN: Final = r"""[^\s;&|'"$`\\]"""
+"""Matches a character of a word of a shell that stands for itself."""
+CONTINUATION: Final = r"\\\n"
+CONTINUED: Final = rf"(?:{CONTINUATION}){{0,8}}+"
+IN_QUOTES: Final = r"""(?:[^"$\\]|\\(?:["$`\\]|(?!\n)))"""
+"""Matches a character within a shell's double quotes, which may be escaped, but no variable."""
+ANSI_C: Final = r"\\(?:x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|[\s\S])"
+"""Matches an escaped character within `$'…'`."""
 VALUE: Final = re.compile(
     rf"""((?:["'\\]{{0,4}}\s{{0,8}}(?:[:=]|\+=)|["'\\]?{ELEMENT_END}"""
     r"""|["']?,?\s{1,64}["']?value["']?\s{0,8}:|(?:["',\\]{0,4}\s{1,8}){1,2})\s{0,8}"""
     r"""(?:(?:[|>][+-]?|[&!][^\s]{1,64}|-)\s{1,64})?)((?i:ApiKey|Basic|Bearer|GenieKey|Key|Negotiate|Splunk|SSWS|Token)\s{1,8})?"""
     r"""(?:''|""|\$(?=["'])|\\\n){0,8}+"""
-    r"""(?:'([^']{6,256})|"([^"$]{6,256})|([^\s;&|'"$`]{6,256})"""
-    r"""|((?:'[^']{0,256}'|"[^"$`]{0,256}"|\$(?=["'])|\\\n|(?:[^\s;&|'"$`\\]|\\.){1,64}+){1,16}+))"""
+    rf"""(?:'((?<=\$')(?:(?:{ANSI_C}){{0,64}}+[^'\\]){{6}}(?:[^'\\]|\\[\s\S]){{0,250}}+|(?<!\$')[^']{{6,256}})|"({CONTINUED}(?:{IN_QUOTES}{CONTINUED}){{6,256}}+)"""
+    rf"""|((?:(?:\\[\s\S]){{0,64}}+{PLAIN}){{6}}(?:{PLAIN}|\\[^'"]){{0,250}}+)"""
+    rf"""|((?:(?<=\$)'(?:[^'\\]|\\[\s\S]){{0,256}}+'|'[^']{{0,256}}'|"(?:[^"$`\\]|\\[\s\S]){{0,256}}+"|\$(?=["'])|{CONTINUATION}"""
+    rf"""|(?:{PLAIN}|\\.){{1,64}}+){{1,16}}+))"""
 )
 """What follows a secret's name in a script: a separator, the scheme of a header, and the beginning of its value,
 unless that is a variable. The value may be quoted in parts."""
@@ -50,6 +60,12 @@ MAX_FOLLOWING: Final = 768
 """How many characters after a name are searched for its value."""
 QUOTES: Final = dict.fromkeys(map(ord, "'\"\\"))
 """Removes what quotes other characters."""
+ESCAPED: Final = re.compile(r"\\(?:\n|([\s\S]))")
+"""Matches a character with a backslash before it, which a shell removes, or a line's end, which it removes too."""
+ESCAPED_IN_QUOTES: Final = re.compile(r'\\(?:\n|(["$`\\]))')
+"""Matches the same within double quotes."""
+PIECE: Final = re.compile(rf"""{ESCAPED.pattern}|'([^']*+)'|"((?:[^"\\]|\\[\s\S])*+)"|["']""")
+"""Matches what is quoted in a word, with its quotes."""
 FIELD: Final = re.compile(r"""(?:\A|\n)[\s?"'-]{0,64}+\Z""")
 """Matches what precedes the name of a field in YAML."""
 MAX_INDENT: Final = 64
@@ -170,11 +186,15 @@ def _secrets_of_text(text: str) -> Iterator[str]:
         follows = VALUE.match(text, name.end(), name.end() + MAX_FOLLOWING)
         if follows is not None:
             value = next(filter(None, follows.groups()[2:]))
-            if follows[6] and len(value.translate(QUOTES)) < MIN_VALUE:
+            if follows[6] and len(ESCAPED.sub("_", value.replace("\\\n", "")).translate(QUOTES)) < MIN_VALUE:
                 continue
             if follows[2] or _is_value(text, name, follows[1], value):
                 last = follows.end()
                 yield value
+                if follows[4] and "\\" in value:
+                    yield ESCAPED_IN_QUOTES.sub(r"\1", value)
+                elif follows[6] or "\\" in value:
+                    yield PIECE.sub(_unquoted, value)
 
 
 def is_script(text: str) -> bool:
@@ -189,6 +209,11 @@ def _is_value(text: str, name: re.Match[str], separator: str, value: str) -> boo
     is_field = ":" in separator and FIELD.search(text, max(0, name.start() - MAX_INDENT), name.start()) is not None
     is_name = ":" in separator or name.group().startswith("-") or name.group().lower() in HEADERS
     return is_field or (is_name and (any(map(str.isdigit, value)) or any(map(str.isupper, value[1:]))))
+
+
+def _unquoted(piece: re.Match[str]) -> str:
+    """What a shell makes of a quoted part of a word."""
+    return piece[1] or piece[2] or ESCAPED_IN_QUOTES.sub(r"\1", piece[3] or "")
 
 
 def _stated(value: str) -> Iterator[str]:

@@ -1210,6 +1210,51 @@ STATED: Final[dict[str, bool]] = {
 """Texts of users, each with whether it states that `V` is a secret; docs/security.md says why."""
 
 
+ESCAPED_VALUES: Final = {
+    r'''"P4\$sw0rdKonto"''': "P4$sw0rdKonto",
+    r'''"Pa\$\$Kontoauszug"''': "Pa$$Kontoauszug",
+    r'''"Pass1\$w0rdKonto"''': "Pass1$w0rdKonto",
+    r'''"Winte\"Kontoauszug"''': 'Winte"Kontoauszug',
+    **{f"{V[:at]}\\{mark}{V[at:]}": f"{V[:at]}{mark}{V[at:]}" for at in (1, 4, 5, 6) for mark in "& '\"$!;"},
+    f"{V[:5]}\\\n{V[5:]}": V,
+    f'"{V[:5]}\\\n{V[5:]}"': V,
+    rf"\{V[:5]}'{V[5:]}'": V,
+    rf'\{V[:5]}"{V[5:]}"': V,
+    rf"{V[:5]}\&'{V[5:]}'": f"{V[:5]}&{V[5:]}",
+    rf"$'{V[:5]}\'{V[5:]}'": f"{V[:5]}'{V[5:]}",
+    rf"$'\x5a{V[1:4]}'{V[4:]}": V,
+    rf'{V[:3]}"{V[3:5]}\${V[5:]}"': f"{V[:3]}{V[3:5]}${V[5:]}",
+    rf"\"\!{V[:4]}\\": f'"!{V[:4]}\\',
+    rf"'{V[0]}'{V[1]}\<{V[2]}\){V[3:5]}": f"{V[0]}{V[1]}<{V[2]}){V[3:5]}",
+}
+"""Words of a script, each with what bash makes of it."""
+
+
+@pytest.mark.parametrize("word", ESCAPED_VALUES)
+@pytest.mark.parametrize("text", ["set -e\nexport DB_PASSWORD={}\n", "x; DB_PASSWORD={}; y", "x --db-password={} -y"])
+def test_a_value_of_a_script_with_backslashes_is_not_shown_as_a_shell_reads_it(text: str, word: str) -> None:
+    value = ESCAPED_VALUES[word]
+    assert SecretValues(secrets_of_text(text.format(word))).hidden(f"no `{value}` here") in {
+        "no `…` here",
+        'no `"…` here',
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (rf'x; y "{{\"token\":\"{V}\",\"model\":\"Qwen/Qwen3-8B\"}}"; z', "Qwen/Qwen3-8B"),
+        (rf'x; y "--token={V}\",\"model\":\"Qwen/Qwen3-8B\"}}"; z', "Qwen/Qwen3-8B"),
+        (f"x; TOKEN='{V}' vllm serve Qwen/Qwen3-8B; y", "Qwen/Qwen3-8B"),
+        (f'x; TOKEN="{V}\\""; vllm serve Qwen/Qwen3-8B; y', "Qwen/Qwen3-8B"),
+    ],
+)
+def test_what_follows_a_value_of_a_script_is_shown(text: str, shown: str) -> None:
+    values = SecretValues(secrets_of_text(text))
+    assert values.hidden(f"no `{V}`") == "no `…`"
+    assert values.hidden(f"no `{shown}`") == f"no `{shown}`"
+
+
 @table(("text", "is_stated"), STATED.items(), ids=str)
 def test_a_text_states_a_secret_as_it_is_documented(text: str, *, is_stated: bool) -> None:
     is_whole = V in text or any(quoted in text for quoted in QUOTED_IN_SCRIPTS)
