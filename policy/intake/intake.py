@@ -44,7 +44,7 @@ from policy.intake.launch.values import LaunchValues
 from policy.intake.loaded_code import loaded_code
 from policy.intake.model.other_configuration import other_configurations
 from policy.intake.model.pooling import MODULES
-from policy.intake.model.redirection import mounted_files, mounted_models, redirections
+from policy.intake.model.redirection import mounted_files, mounted_models, other_revision, redirections
 from policy.intake.model.tables import tables
 from policy.intake.model.transformers_releases import transformers_warnings
 from policy.intake.model.unusual_fields import unusual_in_others
@@ -255,6 +255,7 @@ def _derive(
     warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
     warnings += [
         *redirections(variables, models.own_names),
+        *other_revision(options.values.get("revision"), models.found),
         *transformers_warnings(release, environment.transformers),
         *(variable_warnings(variables, release, environment.platform) if variables else ()),
     ]

@@ -176,6 +176,15 @@ def test_a_model_that_the_request_lacks_is_looked_up(catalogue: Catalogue) -> No
     assert looked == ["x/model", "x/model", "x/draft", "x/model"]
 
 
+def test_another_revision_than_the_one_that_was_looked_up_gets_a_warning(catalogue: Catalogue) -> None:
+    ask = Asking(Policy(catalogue, find=lambda _: (LLAMA, {})))
+    warning = "`--revision` is `refs/pr/1`, and the `config.json` of `x/model` was looked up without it"
+    pull_request = ["--model", "x/model", "--revision", "refs/pr/1"]
+    assert warning in ask(pull_request).warnings
+    assert warning not in ask(pull_request, models={"x/model": LLAMA}).warnings
+    assert not any("--revision" in text for text in ask(["--model", "x/model", "--revision", "main"]).warnings)
+
+
 # properties
 
 LEAVES = (

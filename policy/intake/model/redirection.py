@@ -22,6 +22,7 @@ STAGING_VARIABLE: Final = "HUGGINGFACE_CO_STAGING"
 READ_VARIABLES: Final = frozenset({REDIRECT, MODELSCOPE, ENDPOINT, STAGING_VARIABLE})
 HUB: Final = "https://huggingface.co"
 TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
+MAIN: Final = "main"
 MAX_PARTS: Final = 8
 """The most parts that a model's name may have if mounts are also to be compared with only its first parts."""
 MAY_DIFFER: Final = "check that the given `config.json` is the one that vLLM loads"
@@ -51,6 +52,17 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
         loads, unknown = ("may load", ", whose value is not known") if env[name] is None else ("loads", "")
         found.append(f"vLLM {loads} models from another hub than `{HUB}`, by `{name}`{unknown}; {MAY_DIFFER}")
     return found
+
+
+def other_revision(revision: object, models: Collection[str]) -> list[str]:
+    """A warning if vLLM loads another revision of a model than that whose ``config.json`` was looked up.
+
+    ``models`` are the names of the models that were looked up, and not given; their main branch was read.
+    """
+    if revision in {None, MAIN} or not models:
+        return []
+    names = ", ".join(map(quoted, sorted(models)))
+    return [f"`--revision` is {quoted(str(revision))}, and the `config.json` of {names} was looked up without it"]
 
 
 HOME_CHARACTERS: Final = frozenset("~$")
