@@ -255,7 +255,7 @@ def _derive(
     warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
     warnings += [
         *redirections(variables, models.own_names),
-        *other_revision(options.values.get("revision"), models.found),
+        *other_revision(options.others.get("revision", (None,))[0], models.found),
         *transformers_warnings(release, environment.transformers),
         *(variable_warnings(variables, release, environment.platform) if variables else ()),
     ]

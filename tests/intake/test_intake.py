@@ -183,6 +183,8 @@ def test_another_revision_than_the_one_that_was_looked_up_gets_a_warning(catalog
     assert warning in ask(pull_request).warnings
     assert warning not in ask(pull_request, models={"x/model": LLAMA}).warnings
     assert not any("--revision" in text for text in ask(["--model", "x/model", "--revision", "main"]).warnings)
+    unknown = ask("vllm serve x/model --revision $REVISION").warnings
+    assert "`--revision` is not known, and the `config.json` of `x/model` was looked up without it" in unknown
 
 
 # properties

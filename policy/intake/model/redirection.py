@@ -59,10 +59,11 @@ def other_revision(revision: object, models: Collection[str]) -> list[str]:
 
     ``models`` are the names of the models that were looked up, and not given; their main branch was read.
     """
-    if revision in {None, MAIN} or not models:
+    if revision is None or revision == MAIN or not models:
         return []
     names = ", ".join(map(quoted, sorted(models)))
-    return [f"`--revision` is {quoted(str(revision))}, and the `config.json` of {names} was looked up without it"]
+    shown = quoted(revision) if isinstance(revision, str) else "not known"
+    return [f"`--revision` is {shown}, and the `config.json` of {names} was looked up without it"]
 
 
 HOME_CHARACTERS: Final = frozenset("~$")
