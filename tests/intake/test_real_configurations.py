@@ -35,6 +35,7 @@ QWEN_ASR: Final[Config] = {"architectures": ["Qwen3ASRForConditionalGeneration"]
 OVIS: Final[Config] = {"architectures": ["Ovis"], "model_type": "ovis"}
 ULTRAVOX: Final[Config] = {"architectures": ["UltravoxModel"], "model_type": "ultravox"}
 QWEN_NEXT: Final[Config] = {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "num_experts": 0}
+QWEN_VL: Final[Config] = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5"}
 QWEN: Final[Config] = {"model_type": "qwen3", **HEADS}
 MOE: Final[Config] = {"model_type": "qwen3_moe", "num_experts": 3, **HEADS}
 LAYERED: Final[Config] = {**DENSE, "num_mtp_layers": 1}
@@ -93,6 +94,7 @@ VALUES: list[tuple[str, str, Config, bool]] = [
     (EXPERTS, "0.28.0", {**ULTRAVOX, "text_config": {"model_type": "llama4"}}, True),
     (EXPERTS, "0.28.0", {**ULTRAVOX, "num_experts": 4}, False),
     (HYBRID, "0.28.0", {**QWEN_NEXT, "layer_types": ["attention"] * 48}, True),
+    (HYBRID, "0.28.0", {**QWEN_VL, "layer_types": ["attention"] * 48}, False),
     (HYBRID, "0.23.0", {**QWEN_NEXT, "layer_types": ["attention"] * 48}, False),
 ]
 

@@ -70,6 +70,10 @@ FILES: Final[list[tuple[Config, str]]] = [
         "its class takes its fields from its `text_config`, also those that it states itself",
     ),
     (
+        {**NAMED, **HEADS, "model_type": "hunyuan_vl", "text_config": {}},
+        "its class takes its fields from its `text_config`, also those that it states itself",
+    ),
+    (
         {**NAMED, "model_type": "ultravox", "text_model_id": "Qwen/Qwen3-30B-A3B"},
         "its language model's configuration is that of the model in its `text_model_id`, which is not read",
     ),
@@ -141,6 +145,7 @@ def test_they_are_decided_with_a_warning(ask: Asking, config: Config, overrides:
         ("0.23.0", "granitemoehybrid", {"layer_types": LAYERS}, []),
         ("0.28.0", "granitemoehybrid", {"layer_types": LAYERS}, [LAYERS_KEPT.format("layer_types")]),
         ("0.28.0", "granitemoehybrid", {"layers_block_type": LAYERS}, [LAYERS_KEPT.format("layers_block_type")]),
+        ("0.28.0", "nemotron_h", {"layers_block_type": LAYERS}, [LAYERS_KEPT.format("layers_block_type")]),
         ("0.28.0", "granitemoehybrid", {"layer_types": ["full_attention", "sliding_attention"]}, []),
         ("0.33.0", "qwen3_next", {"layer_types": LAYERS}, [LAYERS_KEPT.format("layer_types")]),
     ],

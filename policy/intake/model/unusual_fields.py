@@ -59,6 +59,8 @@ USUAL_TYPES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "quantization_config": (_is_object, "an object"),
 }
 """The fields that decide, each with a test for its usual type, and that type. Null counts as not stated."""
+LAYER_TYPES: Final = ("layer_types", "layers_block_type")
+"""The names by which most classes state the types of layers."""
 ALIASES: Final = "attribute_map"
 """The field by which a configuration gives other names to the fields of its class."""
 
@@ -186,7 +188,7 @@ def _of_text_part(configuration: Configuration) -> Iterator[str]:
         return
     stated = configuration.stated_part(name)
     part: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-    if part and kind.forwards == name:
+    if isinstance(stated, Mapping) and kind.forwards == name:
         yield f"its class takes its fields from its `{name}`, also those that it states itself"
     own = kind.parts[name]
     if own is None:
@@ -204,7 +206,7 @@ def _of_overrides(tables: Tables, config: Mapping[str, Any], overrides: Any) -> 
     if not isinstance(overrides, dict):
         return
     kind = Configuration(config, tables).kind
-    for name in kind.spellings.get("layer_types", ("layer_types",)):
+    for name in dict.fromkeys((*kind.spellings.get("layer_types", ()), *LAYER_TYPES)):
         layers = overrides.get(name)
         if isinstance(layers, list) and any(layer in tables.renamed_layer_types for layer in layers if _is_name(layer)):
             yield f"`{name}` in `--hf-overrides` keeps names of layer types that the class changes in the file"
