@@ -50,8 +50,9 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "",
         "num_experts = None\nis_causal = False\nlayer_types = NAMES\nhidden_size = outside",
-        {"defaults": {"layer_types": ["a", "b"]}},
+        {"defaults": {"layer_types": ["a", "b"], "num_experts": None}},
     ),
+    ("", "num_local_experts: int | None = None\nhidden_size = None", {"defaults": {"num_local_experts": None}}),
     ("", "hidden_size = outside(1)", {}),
     ("", "attribute_map = {'num_experts': 'n', 'x': 'y'}\nn: int = 2", {"aliases": {"num_experts": "n"}}),
     ("", "attribute_map = outside(1)", {}),

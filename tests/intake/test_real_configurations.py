@@ -36,6 +36,7 @@ OVIS: Final[Config] = {"architectures": ["Ovis"], "model_type": "ovis"}
 ULTRAVOX: Final[Config] = {"architectures": ["UltravoxModel"], "model_type": "ultravox"}
 QWEN_NEXT: Final[Config] = {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "num_experts": 0}
 QWEN_VL: Final[Config] = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5"}
+GEMMA: Final[Config] = {"architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", **HEADS}
 QWEN: Final[Config] = {"model_type": "qwen3", **HEADS}
 MOE: Final[Config] = {"model_type": "qwen3_moe", "num_experts": 3, **HEADS}
 LAYERED: Final[Config] = {**DENSE, "num_mtp_layers": 1}
@@ -93,6 +94,8 @@ VALUES: list[tuple[str, str, Config, bool]] = [
     (EXPERTS, "0.28.0", {**ULTRAVOX, "text_config": {"model_type": "gemma3", "text_config": {"num_experts": 4}}}, True),
     (EXPERTS, "0.28.0", {**ULTRAVOX, "text_config": {"model_type": "llama4"}}, True),
     (EXPERTS, "0.28.0", {**ULTRAVOX, "num_experts": 4}, False),
+    (EXPERTS, "0.25.1", {**GEMMA, "n_routed_experts": 8}, False),
+    (EXPERTS, "0.25.1", {**GEMMA, "num_experts": 8}, True),
     (HYBRID, "0.28.0", {**QWEN_NEXT, "layer_types": ["attention"] * 48}, True),
     (HYBRID, "0.28.0", {**QWEN_VL, "layer_types": ["attention"] * 48}, False),
     (HYBRID, "0.23.0", {**QWEN_NEXT, "layer_types": ["attention"] * 48}, False),

@@ -18,6 +18,8 @@ FIELDS = (
     "num_experts", "num_hidden_layers", "num_local_experts",
 )  # fmt: skip
 DEFAULT_ONLY = ("head_dim",)
+FIRST_COUNTS = ("moe_num_experts", "n_routed_experts", "num_experts", "num_local_experts")
+"""Fields of which vLLM takes the first that a configuration has, even if it is null."""
 TEXT_PARTS = (
     "decoder",
     "decoder_config",
@@ -95,7 +97,12 @@ def _row(klass: Klass, registered: Mapping[str, str]) -> Row:
     }
     formulas |= _properties(klass, run)
     read = {key for formula in formulas.values() for key in keys_of(formula)} | {*FIELDS, *DEFAULT_ONLY}
-    defaults = {name: default for name in sorted(read) if (default := _default(klass, parameters, name)) is not None}
+    defaults = {
+        name: default
+        for name in sorted(read)
+        if (default := _default(klass, parameters, name)) is not None
+        or (name in FIRST_COUNTS and name not in formulas and _is_null(klass, parameters, name))
+    }
     row: Row = {"class": klass.name}
     for name, part in (
         ("defaults", defaults),
@@ -206,6 +213,13 @@ def _defaults(method: ast.FunctionDef) -> dict[str, ast.expr]:
         *zip(method.args.kwonlyargs, method.args.kw_defaults, strict=True),
     ]
     return {argument.arg: default for argument, default in pairs if default is not None}
+
+
+def _is_null(klass: Klass, parameters: dict[str, ast.expr], name: str) -> bool:
+    """Whether the default of an attribute is null."""
+    found = klass.attribute(name)
+    node: ast.AST | None = parameters.get(name, found[1] if found is not None else None)
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object:
