@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from posixpath import commonpath
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.huggingface_server import (
     MODEL_PATH,
     TRANSFORMERS,
@@ -109,7 +110,7 @@ def runtime_container(document: ManifestNode) -> ManifestNode | None:
 
 
 def read_runtime(document: ManifestNode) -> None:
-    """Read the containers of a ServingRuntime that start vLLM themselves; KServe's image needs a predictor's model.
+    """Read the containers of a ServingRuntime that start vLLM, except those that leave all to a predictor's model.
 
     The variables of a runtime with workers are unknown, because the predictor sets the sizes.
     """
@@ -125,10 +126,30 @@ def read_runtime(document: ManifestNode) -> None:
             for container in pod_containers(pod):
                 draft = read_container(container, pod, replaced_variables={*OVERWRITTEN_VARIABLES, *added})
                 draft.env.update(added)
-                is_server = not draft.has_command and images.is_kserve_server(draft.image, draft.table)
-                if not is_server and draft.starts_vllm():
+                if not _only_takes_model(draft) and draft.starts_vllm():
                     draft.finish()
             read_passing_containers(pod)
+
+
+def _only_takes_model(draft: EngineDraft) -> bool:
+    """Whether a container runs KServe's Hugging Face server, and states nothing that decides about a runner.
+
+    It has no model of its own, no arguments for vLLM, none of its variables and none that are hidden, as KServe's own
+    runtime; its service has the model.
+    """
+    if draft.has_command or not images.is_kserve_server(draft.image, draft.table):
+        return False
+    if draft.has_hidden_variables or shows_vllm((), draft.env):
+        return False
+    try:
+        words = draft.expanded_words()
+    except ExpansionExhausted:
+        return False  # reading the container reports it
+    if words and not words[0].startswith("-"):
+        return False
+    found = server_words(words, draft.places)
+    _, model = found.own.get("--model_id", found.own.get("--model_dir", ("", MODEL_PATH)))
+    return model == MODEL_PATH and not found.words
 
 
 def read_inference_service(document: ManifestNode) -> None:

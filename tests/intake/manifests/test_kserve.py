@@ -124,6 +124,7 @@ def test_a_version_is_the_tag_of_the_image_that_kserve_ships(
     assert (other in found.doubts) is (image is None)
 
 
+RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 MIG = {"resources": {"limits": {"nvidia.com/mig-1g.5gb": "1"}}}
 GPUS = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
@@ -588,6 +589,49 @@ def test_kserves_server_runs_a_model_on_all_its_gpus(
     }
     words = " ".join(model_of(runtime, service(HUGGINGFACE | {"runtime": "r"} | own)).words).replace("=", " ")
     assert re.findall(r"--tensor-parallel-size (\S+)", words) == expected
+
+
+@table("kind", ["ServingRuntime", "ClusterServingRuntime"])
+@table("of", ["spec", "workerSpec"])
+@table(
+    ("args", "container", "expected"),
+    [
+        (["--model_id=dense", "--backend=vllm", "--enable-dbo"], {}, ["--model", "dense", "--enable-dbo"]),
+        (["--model_id=dense"], {}, ["--model", "dense"]),
+        (["--model_dir=/mnt/pvc"], {}, ["--model", "/mnt/pvc"]),
+        (
+            ["--model_name={{.Name}}", "--kv-transfer-config", "{}"],
+            {},
+            ["--model", "/mnt/models", "--kv-transfer-config", "{}"],
+        ),
+        (["--model_name={{.Name}}", "--enable-dbo"], GPUS, ["--model", "/mnt/models", "--enable-dbo"]),
+        (["$(A)"], {"env": [{"name": "A", "value": "--enable-dbo"}]}, ["--model", "/mnt/models", "--enable-dbo"]),
+        (["--model_name=a"], {"env": [{"name": RUNNER, "value": "0"}]}, ["--model", "/mnt/models"]),
+        (["--model_name=a"], {"envFrom": [{"secretRef": {"name": "s"}}]}, ["--model", "/mnt/models"]),
+        (["sh", "-c", "python3 -m huggingfaceserver --enable-dbo"], {}, ["--model", "/mnt/models", "--enable-dbo"]),
+        (["--model_id=dense", "--backend=huggingface"], {"env": [{"name": RUNNER, "value": "0"}]}, None),
+        (["--model_name={{.Name}}"], {"env": [{"name": "HF_HOME", "value": "/tmp"}]}, None),
+        (["--model_name={{.Name}}", "--model_dir=/mnt/models", "--backend=vllm"], GPUS, None),
+        ([], {}, None),
+    ],
+)
+def test_a_runtime_of_kserves_server_is_read_as_in_a_pod_if_it_states_more_than_a_service_does(
+    kind: str, of: str, args: list[str], container: dict[str, Any], expected: list[str] | None
+) -> None:
+    whole = {"name": "kserve-container", "image": f"{OWN}:v0.20.0-gpu", "args": args, **container}
+    plain = {"name": "kserve-container", "image": f"{OWN}:v0.20.0-gpu", "args": ["--model_name={{.Name}}"]}
+    pods = (
+        {"containers": [plain], "workerSpec": {"containers": [whole]}}
+        if of == "workerSpec"
+        else {"containers": [whole]}
+    )
+    faults: list[RequestFault] = []
+    found = read_manifest([runtime(kind, **pods)], "", faults)
+    assert (len(found), faults) == (0 if expected is None else 1, [])
+    for each in found:
+        server = find_server(each.words, each.env, is_command=True, has_hidden_variables=False)
+        assert isinstance(server, ServerCommand)
+        assert (each.problem, server.words) == ("", expected)
 
 
 def test_kserves_server_ignores_flags_that_it_does_not_know() -> None:
