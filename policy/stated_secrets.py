@@ -245,7 +245,7 @@ def secrets_of_names(document: Any) -> Iterator[str]:
         if type(value) is str:
             yield from _stated(value) if is_hidden else secrets_of_text(value)
         elif is_hidden and type(value) in NUMBERS:
-            yield from _stated(repr(value))
+            yield from _stated(_spelled(value))
         elif type(value) is list:
             if not is_hidden:
                 yield from secrets_of_words(words_of(value))
@@ -266,7 +266,13 @@ def secrets_of_names(document: Any) -> Iterator[str]:
 
 def words_of(items: Iterable[Any]) -> list[str]:
     """The items of a list as words of a command; what is neither a text nor a number is empty."""
-    return [item if type(item) is str else repr(item) if type(item) in NUMBERS else "" for item in items]
+    return [item if type(item) is str else _spelled(item) if type(item) in NUMBERS else "" for item in items]
+
+
+def _spelled(number: float) -> str:
+    """A number; one that only an exponent makes shorter than a secret has zeros: `0.000001` is `1.0000e-06`."""
+    text = repr(number)
+    return f"{number:.4e}" if len(text) < MIN_VALUE and "e" in text else text
 
 
 def _names_others(field: Any, value: Any, size: int) -> bool:

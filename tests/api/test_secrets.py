@@ -32,7 +32,7 @@ from policy.render import decision as decision_for_people
 from policy.request.manifest import containers_of, request_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.secret_values import SecretValues
-from policy.stated_secrets import secrets_of_text
+from policy.stated_secrets import secrets_of_names, secrets_of_text
 from service.documents.body import decode
 from service.problems import Refused
 
@@ -1402,7 +1402,7 @@ def test_a_secret_is_hidden_in_the_forms_that_are_documented(repeated: str, *, i
 WRITTEN_NUMBERS: Final = (
     *("87654321", "87654321.5", "87654321.50", ".12345678", "+12345678", "-98765432", "12345678e9", "12345678e+9"),
     *("0123456789", "012345670", "0x1234567890", "1_234_567_890", "12_345_678.50", "12345678901234567890", "1" * 40),
-    "0b1011100011101011010",
+    *("0b1011100011101011010", "0.000001", "300000000000000000.0", "20000000000000000000000.0"),
 )
 """Numbers as YAML is written."""
 NUMBERS_STATED: Final = {
@@ -1428,8 +1428,11 @@ def test_a_number_that_is_a_secret_is_not_shown_as_it_is_written(policy: Policy,
     assert number not in shown
 
 
-@pytest.mark.parametrize("number", [48151623, 48151623.5, 4.8151623e23, -48151623])
-def test_a_number_in_json_that_is_a_secret_is_not_shown(policy: Policy, number: float) -> None:
+@pytest.mark.parametrize(
+    "number",
+    [48151623, 48151623.5, 4.8151623e23, -48151623, "0.000001", "300000000000000000.0", "20000000000000000000000.0"],
+)
+def test_a_number_in_json_that_is_a_secret_is_not_shown(policy: Policy, number: float | str) -> None:
     words = ["serve", NAME, "--worker-cls", str(number)]
     for text in (f'{{"token": {number}}}', f'["--token", {number}]', f'{{"a": {{"token": [{number}]}}}}'):
         shown = "".join(answers(policy, deployment(words, env={"X": text}), explain=True))
@@ -1440,6 +1443,13 @@ def test_a_number_in_json_that_is_a_secret_is_not_shown(policy: Policy, number: 
 @pytest.mark.parametrize("text", ["12345.5", "x123456.50", "v123456.50", "123.456.50", "0.33.0", "12.34", "123457.5"])
 def test_a_number_that_is_no_secret_is_shown(text: str) -> None:
     assert SecretValues(["123_456.5", "0.3300", "1_2.340"]).hidden(f"no `{text}` here") == f"no `{text}` here"
+
+
+@pytest.mark.parametrize(
+    ("number", "are_secrets"), [("00123456", False), ("0.500000", False), ("1.0e-5", True), ("12345.0", True)]
+)
+def test_a_number_is_as_long_as_its_spelling_without_an_exponent(number: str, *, are_secrets: bool) -> None:
+    assert bool(SecretValues(secrets_of_names({"token": yaml.safe_load(number)}))) is are_secrets
 
 
 def test_a_number_that_a_command_makes_of_a_secret_is_a_fact_as_it_is(policy: Policy) -> None:
