@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from policy.escaping import escape_line
-from policy.masking import masked_message
+from policy.masking import HIDDEN, masked_message
 
 STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
@@ -23,6 +23,8 @@ STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "taskName",
 }
 """The standard fields of a record; all others are extra."""
+MAX_FOREIGN: Final = 1024
+"""How many characters of a message of OpenTelemetry's are shown."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -58,9 +60,12 @@ class TextFormatter(logging.Formatter):
 
 
 def _message(record: logging.LogRecord) -> str:
-    """The message of a record; those of OpenTelemetry quote headers."""
+    """The message of a record; those of OpenTelemetry may quote anything, at any length."""
     text = record.getMessage()
-    return masked_message(text) if record.name.startswith("opentelemetry") else text
+    if not record.name.startswith("opentelemetry"):
+        return text
+    shown = masked_message(text)  # cut before, it could end within what shows a secret
+    return shown if len(shown) <= MAX_FOREIGN else f"{shown[:MAX_FOREIGN]}{HIDDEN}"
 
 
 def _field_text(value: Any) -> str:
@@ -94,6 +99,8 @@ def configuration(form: str | None) -> dict[str, Any]:
             "uvicorn.error": {"level": "INFO"},
             "runner_policy": own,
             "opentelemetry": own,
+            "opentelemetry.baggage": {"level": "ERROR"},  # it warns of each malformed header, and quotes it
+            "opentelemetry.trace": {"level": "ERROR"},  # as above
             "dulwich.client": {"level": "ERROR"},  # it warns at each fetch from a remote without filters
             "python_multipart": {"level": "ERROR"},  # it warns of each malformed form, which is answered with a problem
         },

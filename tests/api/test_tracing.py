@@ -358,3 +358,23 @@ def test_a_line_of_opentelemetry_s_shows_no_secret(formatter: logging.Formatter)
     name = "opentelemetry.baggage.propagation"
     line = formatter.format(logging.LogRecord(name, logging.WARNING, "", 1, "Invalid entry: `%s`", arguments, None))
     assert "Invalid entry: `api_key=\u2026`" in line
+
+
+def test_headers_of_traces_are_not_logged(tracing: Callable[..., AbstractContextManager[Server]]) -> None:
+    parent = f"00-{TRACE}-{PARENT}-01"
+    headers = (
+        *({"baggage": text * (30_000 // len(text))} for text in ("=;,", ",", '"', "x")),
+        *({"baggage": text * (8_000 // len(text))} for text in ("=;,", '"', "a,")),
+        *({"traceparent": parent, "tracestate": text} for text in ("x" * 8_000, "x=" + '"' * 8_000, "X=1," * 2_000)),
+        {"traceparent": "x" * 8_000},
+    )
+    with tracing() as server, server.client() as client:
+        before = server.log.stat().st_size
+        assert [client.get("/livez", headers=each).status_code for each in headers] == [200] * len(headers)
+        assert server.log.read_text()[before:] == ""
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_a_line_of_opentelemetry_s_is_short(formatter: logging.Formatter) -> None:
+    record = logging.LogRecord("opentelemetry.sdk", logging.ERROR, "", 1, "Failed: %s", ('"\x01' * 50_000,), None)
+    assert len(formatter.format(record)) < 8_000
