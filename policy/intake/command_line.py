@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -68,6 +68,10 @@ class FolderMounts(Struct, frozen=True):
     folder: str
     mounts: tuple[str, ...] = ()
     file_mount: str = ""
+
+
+COMMAND_DOUBT: Final = "in the command that starts Ray: {}"
+NODE_DOUBT: Final = "in the command that starts Ray in {}: {}"
 
 
 class RayNode(Struct, frozen=True):

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from policy.facts.vocabulary import ENGINE_VARIABLE
 from policy.intake.command.code_variables import vllm_of_variables
-from policy.intake.command.ray_start import COMMAND_DOUBT, NODE_DOUBT, ray_start
 from policy.intake.command.words import PLACEHOLDER
-from policy.intake.command_line import Installation, RayNode
+from policy.intake.command_line import COMMAND_DOUBT, NODE_DOUBT, Installation, RayNode
 from policy.intake.derive.derivation import VARIABLES
 from policy.intake.loaded_code import PLUGINS
 from policy.messages import quoted
@@ -77,6 +76,8 @@ def _runs_on_ray(options: ParsedOptions) -> bool:
 
 def _own_node(deployment: Deployment, command: CommandLine) -> Iterator[RayNode]:
     """How the engine's own command starts Ray, if it does."""
+    from policy.intake.command.ray_start import ray_start  # noqa: PLC0415  # 25 ms, which most commands save
+
     args = deployment.args
     words = [*SHELL, args] if isinstance(args, str) else args
     if words == command.words:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import Variables
 
 NO_RAY_START: Final = "nothing in it is known to start Ray"
-COMMAND_DOUBT: Final = "in the command that starts Ray: {}"
-NODE_DOUBT: Final = "in the command that starts Ray in {}: {}"
 TOO_LONG_MESSAGE: Final = f"it has more than {MAX_WORDS} words or {MAX_TEXT} characters"
 
 

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.paths import ANY_FOLDER
-from policy.intake.command.ray_start import COMMAND_DOUBT, ray_start
+from policy.intake.command.ray_start import ray_start
+from policy.intake.command_line import COMMAND_DOUBT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
