@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
-from typing import Any, Final, NoReturn
+from codecs import getincrementaldecoder
+from threading import Thread
+from typing import IO, Any, Final, NoReturn
 
 from policy.cli.console import USAGE
 from policy.cli.requests import MAX_FILE
+from policy.escaping import escape_lines
 from policy.intake.manifests.registry import ADAPTERS
 from policy.messages import quoted
 
@@ -33,6 +37,7 @@ CLUSTER_OPTIONS: Final = {"--context": 1, "--kubeconfig": 1, "--cluster": 1, "--
 """Further options of kubectl, which say which cluster it is."""
 KINDS: Final = "--kinds"
 KUBECTL: Final = "kubectl"
+NO_LIST: Final = "kubectl printed no list of objects"
 UNLISTED_KINDS: Final = frozenset({("", "PodTemplate")})
 
 
@@ -46,7 +51,10 @@ def main() -> None:
         run()
         return
     found, has_failed = objects(options)
-    data = as_input(found)
+    try:
+        data = as_input(found)
+    except RecursionError:
+        _fail(NO_LIST)
     sys.stdin = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
     sys.argv = [sys.argv[0], rest[0], "-", *rest[1:]]
     try:
@@ -94,8 +102,10 @@ def objects(options: list[str]) -> tuple[list[dict[str, Any]], bool]:
     text, failed = _kubectl(["get", ",".join(kinds), "-o", "json", *options])
     try:
         items = json.loads(text)["items"]
-    except (ValueError, KeyError, TypeError):
-        _fail("kubectl printed no list of objects")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        _fail(NO_LIST)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        _fail(NO_LIST)
     return without_controlled(items), has_failed or failed
 
 
@@ -125,11 +135,17 @@ def as_input(items: list[dict[str, Any]]) -> bytes:
 
 
 def _is_controlled(item: dict[str, Any]) -> bool:
-    owners = (item.get("metadata") or {}).get("ownerReferences") or []
-    return any(
-        owner.get("controller") and ((owner.get("apiVersion") or "").rpartition("/")[0], owner.get("kind")) in ADAPTERS
-        for owner in owners
-    )
+    metadata = item.get("metadata")
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    return isinstance(owners, list) and any(map(_controls, owners))
+
+
+def _controls(owner: Any) -> bool:
+    """Whether a reference is to a controller of a kind that is read."""
+    if not isinstance(owner, dict) or not owner.get("controller"):
+        return False
+    version, kind = owner.get("apiVersion") or "", owner.get("kind")
+    return isinstance(version, str) and isinstance(kind, str) and (version.rpartition("/")[0], kind) in ADAPTERS
 
 
 def _kinds(options: list[str]) -> tuple[list[str], list[str]]:
@@ -160,13 +176,30 @@ def _place(options: list[str]) -> list[str]:
 
 def _kubectl(words: list[str]) -> tuple[str, bool]:
     """What kubectl prints, and whether it failed; the program ends if it printed nothing."""
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    errors = subprocess.PIPE if on_terminal else None
     try:
-        done = subprocess.run([KUBECTL, *words], stdout=subprocess.PIPE, check=False)  # noqa: S603  # no shell reads it
+        started = subprocess.Popen([KUBECTL, *words], stdout=subprocess.PIPE, stderr=errors)  # noqa: S603  # no shell
     except OSError as error:
         _fail(f"{KUBECTL} cannot be run: {error.strerror or error}")
-    if done.returncode and not done.stdout.strip():
+    with started:
+        teller = Thread(target=_tell, args=(started.stderr,), daemon=True) if started.stderr else None
+        if teller is not None:
+            teller.start()
+        found = started.stdout.read() if started.stdout else b""
+        if teller is not None:
+            teller.join()
+    if started.returncode and not found.strip():
         sys.exit(USAGE)  # it has said why
-    return done.stdout.decode(errors="replace"), done.returncode != 0
+    return found.decode(errors="replace"), started.returncode != 0
+
+
+def _tell(errors: IO[bytes]) -> None:
+    """Write what kubectl says as it says it, such as how to log in, without control characters."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    while part := os.read(errors.fileno(), 65536):
+        sys.stderr.write(escape_lines(decoder.decode(part)))
+        sys.stderr.flush()
 
 
 def _fail(message: str) -> NoReturn:

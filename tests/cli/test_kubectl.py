@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ import pytest
 from api.conftest import run_forked
 from cli.test_cli_impact import MODEL, models
 
-from service.cli.kubectl import as_input, listed_kinds, split, without_controlled
+from service.cli.kubectl import _kubectl, as_input, listed_kinds, split, without_controlled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +143,14 @@ def test_what_kubectl_could_not_read_is_no_success(plugin: Callable[..., Any]) -
         ({"TABLE": "widgets example.com/v1 true Widget\n"}, "no kind of object that could start vLLM"),
         ({"OBJECTS": "No resources found"}, "kubectl printed no list of objects"),
         ({"PATH": "/nonexistent"}, "kubectl cannot be run"),
+        *(
+            ({"OBJECTS": text}, "kubectl printed no list of objects")
+            for text in (
+                *('{"items": null}', '{"items": {}}', '{"items": [1]}', '{"items": [null]}', '{"items": [[]]}'),
+                *("[]", "{", '{"items": [NaN]}', '{"items": [' + "[" * 5_000),
+                '{"items": [{"a": ' + "[" * 5_000 + "]" * 5_000 + "}]}",
+            )
+        ),
     ],
 )
 def test_a_failure_is_wrong_usage(plugin: Callable[..., Any], variables: dict[str, str], message: str) -> None:
@@ -149,6 +158,49 @@ def test_a_failure_is_wrong_usage(plugin: Callable[..., Any], variables: dict[st
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        *(None, [], "x", 1, {"ownerReferences": "x"}, {"ownerReferences": {"a": 1}}, {"ownerReferences": 1}),
+        {"ownerReferences": ["x", None, 1, []]},
+        {"ownerReferences": [{"controller": True, "apiVersion": "apps/v1", "kind": {}}]},
+        {"ownerReferences": [{"controller": True, "apiVersion": ["apps/v1"], "kind": "ReplicaSet"}]},
+    ],
+)
+def test_an_object_with_other_owners_is_read_as_one_without(plugin: Callable[..., Any], metadata: Any) -> None:
+    item = pod("a") | {"metadata": metadata}
+    assert without_controlled([item]) == [item]
+    code, _, err, _ = plugin("lint", "-A", items=[item])
+    assert code in {0, 1, 2}
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("depth", [500, 950, 980, 990, 995])
+def test_a_deep_object_is_no_traceback(plugin: Callable[..., Any], depth: int) -> None:
+    code, _, err, _ = plugin("lint", "-A", OBJECTS='{"items": [{"a": ' + "[" * depth + "]" * depth + "}]}")
+    assert code in {0, 1, 2}
+    assert "Traceback" not in err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_kubectl_says_controls_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = r"import sys; sys.stderr.buffer.write('a\x1b[31mb\nc\x9bd\xe9'.encode()); sys.exit(1)"
+    terminal = Terminal()
+    monkeypatch.setattr("service.cli.kubectl.KUBECTL", sys.executable)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with pytest.raises(SystemExit) as end:
+        _kubectl(["-c", text])
+    assert end.value.code == 2
+    assert terminal.getvalue() == "a\\x1b[31mb\nc\\u009bd\xe9"
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
