@@ -197,8 +197,10 @@ def _kubectl(words: list[str]) -> tuple[str, bool]:
 def _tell(errors: IO[bytes]) -> None:
     """Write what kubectl says as it says it, such as how to log in, without control characters."""
     decoder = getincrementaldecoder("utf-8")("replace")
-    while part := os.read(errors.fileno(), 65536):
-        sys.stderr.write(escape_lines(decoder.decode(part)))
+    part = b" "
+    while part:
+        part = os.read(errors.fileno(), 65536)
+        sys.stderr.write(escape_lines(decoder.decode(part, final=not part)))
         sys.stderr.flush()
 
 

@@ -23,7 +23,7 @@ STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "taskName",
 }
 """The standard fields of a record; all others are extra."""
-MAX_FOREIGN: Final = 1024
+MAX_FOREIGN_MESSAGE: Final = 1024
 """How many characters of a message of OpenTelemetry's are shown."""
 
 
@@ -65,7 +65,7 @@ def _message(record: logging.LogRecord) -> str:
     if not record.name.startswith("opentelemetry"):
         return text
     shown = masked_message(text)  # cut before, it could end within what shows a secret
-    return shown if len(shown) <= MAX_FOREIGN else f"{shown[:MAX_FOREIGN]}{HIDDEN}"
+    return shown if len(shown) <= MAX_FOREIGN_MESSAGE else f"{shown[:MAX_FOREIGN_MESSAGE]}{HIDDEN}"
 
 
 def _field_text(value: Any) -> str:

@@ -192,14 +192,14 @@ class Terminal(io.StringIO):
 def test_what_kubectl_says_controls_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    text = r"import sys; sys.stderr.buffer.write('a\x1b[31mb\nc\x9bd\xe9'.encode()); sys.exit(1)"
+    text = r"import sys; sys.stderr.buffer.write('a\x1b[31mb\nc\x9bd\xe9'.encode() + b'\xe2'); sys.exit(1)"
     terminal = Terminal()
     monkeypatch.setattr("service.cli.kubectl.KUBECTL", sys.executable)
     monkeypatch.setattr(sys, "stderr", terminal)
     with pytest.raises(SystemExit) as end:
         _kubectl(["-c", text])
     assert end.value.code == 2
-    assert terminal.getvalue() == "a\\x1b[31mb\nc\\u009bd\xe9"
+    assert terminal.getvalue() == "a\\x1b[31mb\nc\\u009bd\xe9\ufffd"
     assert capfd.readouterr().err == ""
 
 

@@ -257,7 +257,7 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "",
         "def __setattr__(self, key, value):\n    if key == 'text_model_id':\n        self.wrapped = get_config(value)",
-        {"names": "text_model_id"},
+        {"other_model": "text_model_id"},
     ),
     (
         "",

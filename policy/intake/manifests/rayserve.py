@@ -253,7 +253,8 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayCo
 def flag_words(name: str, value: Any) -> list[str]:
     """The command-line words that set an engine argument.
 
-    False becomes ``--no-``, an object becomes JSON, and each item of a list becomes a separate word.
+    False becomes ``--no-…``, or nothing for a flag without that form; an object becomes JSON, and each item of a list
+    becomes a separate word.
     """
     flag = "--" + name.replace("_", "-")
     match value:

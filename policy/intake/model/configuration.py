@@ -78,8 +78,8 @@ class Configuration:
         stored = kind.aliases.get(name, name)
         found = self._computed(stored, kind.formulas[stored]) if stored in kind.formulas else self._stored(stored)
         if isinstance(found, list) and "layer_types" in {name, stored}:
-            # Some releases of Transformers rename them in every configuration, earlier ones in those of other packages,
-            # when they compare their number with that of the layers.
+            # Some releases of Transformers rename them in every configuration. Earlier ones do so in classes of other
+            # packages, when they compare their number with that of the layers.
             is_compared = kind.is_own and self.has("num_hidden_layers")
             renamed = self.tables.legacy_layer_types or (self.tables.renamed_layer_types if is_compared else None)
             if renamed:

@@ -162,8 +162,8 @@ class ConfigClass(Struct, frozen=True):
     `known` has these and the attributes with defaults. `inputs` has the fields of the document that each formula
     depends on. `sources` has the formula of the mapping that a part is built from, if that is not the part itself, and
     `built` its class, if that does not follow from its model type. `forwards` is the part whose attributes the class
-    returns in place of its own. `names` is the field with the name of another model, whose configuration becomes that
-    of the language model. `is_own` says whether the class is vLLM's own, and not one of Transformers.
+    returns in place of its own. `other_model` is the field with the name of another model, whose configuration becomes
+    that of the language model. `is_own`: whether vLLM registers the class, as it does its own and few of Transformers'.
     """
 
     class_name: str
@@ -177,7 +177,7 @@ class ConfigClass(Struct, frozen=True):
     text: str | None = None
     flattens: str | None = None
     forwards: str | None = None
-    names: str | None = None
+    other_model: str | None = None
     is_own: bool = False
     special: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
@@ -218,7 +218,17 @@ class Tables(Struct, frozen=True, eq=False):
 
 FLAGS: Final = frozenset(field.name for field in msgspec.structs.fields(Model) if field.type is bool)
 TEXT_FIELDS: Final = ("attn_type", "seq_pooling_type", "tok_pooling_type", "score_type")
-CLASS_FIELDS: Final = ("defaults", "formulas", "aliases", "parts", "sources", "text", "flattens", "forwards", "names")
+CLASS_FIELDS: Final = (
+    "defaults",
+    "formulas",
+    "aliases",
+    "parts",
+    "sources",
+    "text",
+    "flattens",
+    "forwards",
+    "other_model",
+)
 
 
 @cache

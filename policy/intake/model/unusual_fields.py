@@ -182,13 +182,13 @@ def _of_text_part(configuration: Configuration) -> Iterator[str]:
     """
     kind, tables = configuration.kind, configuration.tables
     name = next((each for each in TEXT_FIELDS if each in kind.parts), None) if kind.text is None else kind.text
-    if kind.names is not None and configuration.stated.get(kind.names) is not None:
-        yield f"its language model's configuration is that of the model in its `{kind.names}`, which is not read"
+    if kind.other_model is not None and configuration.stated.get(kind.other_model) is not None:
+        yield f"its language model's configuration is that of the model in its `{kind.other_model}`, which is not read"
     if name is None or name not in kind.parts or name in kind.built:
         return
     stated = configuration.stated_part(name)
     part: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-    if isinstance(stated, Mapping) and kind.forwards == name:
+    if _is_object(stated) and kind.forwards == name:
         yield f"its class takes its fields from its `{name}`, also those that it states itself"
     own = kind.parts[name]
     if own is None:

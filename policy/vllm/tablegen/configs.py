@@ -31,19 +31,21 @@ TEXT_PARTS = (
     "thinker_config",
     "vlm_config",
 )
+TRANSFORMERS_MODELS = "transformers/models/"
+VLLM_CONFIGS = "vllm/transformers_utils/configs/"
 Row = dict[str, object]
 
 
 def transformers_configs(world: World) -> dict[str, Row]:
     """Model type → row, for every model type that `AutoConfig` knows."""
-    return _rows(world, _transformers_classes(world), "transformers/models/")
+    return _rows(world, _transformers_classes(world), TRANSFORMERS_MODELS)
 
 
 def vllm_configs(world: World) -> dict[str, Row]:
     """Model type → row, for the model types whose configuration class is in vLLM."""
     names = named_value(world, "vllm.transformers_utils.config", "_CONFIG_REGISTRY")
     own = {str(model_type): str(name) for model_type, name in names.items()} if isinstance(names, dict) else {}
-    return _rows(world, own, "vllm/transformers_utils/configs/", _transformers_classes(world))
+    return _rows(world, own, VLLM_CONFIGS, _transformers_classes(world))
 
 
 def _transformers_classes(world: World) -> dict[str, str]:
@@ -55,10 +57,12 @@ def _transformers_classes(world: World) -> dict[str, str]:
 def _rows(
     world: World, classes: dict[str, str], folder: str, others: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Row]:
-    """Model type → row, for the classes of a folder, or of Transformers; `others` are registered too, without a row."""
+    """Model type → row, for the `classes` that are in a folder or in Transformers.
+
+    `others` are registered too, and have no row here.
+    """
     rows = {}
-    paths = _class_paths(world, "transformers/models/") if others else {}
-    paths |= _class_paths(world, folder)
+    paths = _class_paths(world, TRANSFORMERS_MODELS) | _class_paths(world, folder)
     registered = {**others, **classes}
     for model_type, name in classes.items():
         module = world.module(paths[name].partition(":")[0]) if name in paths else None
@@ -120,7 +124,7 @@ def _row(klass: Klass, registered: Mapping[str, str]) -> Row:
             ("text", _text_part(klass)),
             ("flattens", _flattened_part(constructor)),
             ("forwards", _forwarding_part(klass)),
-            ("names", _naming_field(klass)),
+            ("other_model", _other_model_field(klass)),
         )
         if part
     }
@@ -195,7 +199,7 @@ def _forwarding_part(klass: Klass) -> str | None:
     return next((part for part in TEXT_PARTS if part in names), None)
 
 
-def _naming_field(klass: Klass) -> str | None:
+def _other_model_field(klass: Klass) -> str | None:
     """The field with the name of another model, whose configuration becomes that of the language model."""
     found = klass.attribute("__setattr__")
     for node in ast.walk(found[1]) if found is not None else ():
@@ -217,16 +221,20 @@ def _defaults(method: ast.FunctionDef) -> dict[str, ast.expr]:
 
 def _is_null(klass: Klass, parameters: dict[str, ast.expr], name: str) -> bool:
     """Whether the default of an attribute is null."""
-    found = klass.attribute(name)
-    node: ast.AST | None = parameters.get(name, found[1] if found is not None else None)
+    _, node = _default_node(klass, parameters, name)
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def _default_node(klass: Klass, parameters: dict[str, ast.expr], name: str) -> tuple[Klass, ast.AST | None]:
+    """The expression of an attribute's default, and the class that has it; the constructor's parameter comes first."""
+    if name in parameters:
+        return klass, parameters[name]
+    return klass.attribute(name) or (klass, None)
 
 
 def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object:
     """The default of an attribute; None if it is missing, null or unreadable."""
-    found = klass.attribute(name)
-    node: ast.AST | None = parameters.get(name, found[1] if found is not None else None)
-    owner = found[0] if found is not None and name not in parameters else klass
+    owner, node = _default_node(klass, parameters, name)
     if not isinstance(node, ast.expr):
         return None
     try:
@@ -309,13 +317,19 @@ def _assigned_parts(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 def _calls_of(klass: Klass, method: str) -> Iterator[tuple[Klass, ast.stmt | ast.expr]]:
     """The definitions of a method that a call runs: the nearest, and those that it calls by `super()`."""
-    call = f"super().{method}("
     for part in klass.order():
         if isinstance(part, Klass) and method in part.namespace():
             node = part.namespace()[method]
             yield part, node
-            if not any(isinstance(inner, ast.Call) and ast.unparse(inner).startswith(call) for inner in ast.walk(node)):
+            if not any(_is_super_call(inner, method) for inner in ast.walk(node)):
                 return
+
+
+def _is_super_call(node: ast.AST, method: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name)):
+            return name == method
+    return False
 
 
 def _declared_type(owner: Klass, node: ast.expr) -> str | None:
