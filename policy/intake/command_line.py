@@ -75,8 +75,9 @@ NODE_DOUBT: Final = "in the command that starts Ray in {}: {}"
 
 
 class RayNode(Struct, frozen=True):
-    """How a container beside an engine starts Ray, and with it vLLM's workers if the engine runs on Ray.
+    """What gives variables to vLLM's workers if an engine runs on Ray: how a container beside it starts Ray.
 
+    With ``is_job_environment`` it is the ``runtimeEnvYAML`` of the engine's RayJob instead, which Ray sets on any node.
     ``place`` is the container's path. ``env`` has those of its variables on which the workers may depend, None for
     unknown values. ``doubts`` says why these may be others, or what else its command may change, and ``installation``
     is the vLLM that may run instead of its image's.
@@ -86,6 +87,7 @@ class RayNode(Struct, frozen=True):
     env: dict[str, str | None] = {}
     doubts: tuple[str, ...] = ()
     installation: Installation | None = None
+    is_job_environment: bool = False
 
 
 class Container(Struct, frozen=True, omit_defaults=True):

@@ -34,7 +34,7 @@ MAX_DOUBTS: Final = 4
 NODE_VARIABLES: Final = (*VARIABLES, ENGINE_VARIABLE.removeprefix("env."), PLUGINS)
 """The variables that may change the workers' decision, in any release."""
 OTHER_VALUE: Final = (
-    "`{}` is {} for `ray start`{} and {} for the engine: vLLM's workers run in Ray's processes, keep the value of "
+    "`{}` is {} {} and {} for the engine: vLLM's workers run in Ray's processes, keep the value of "
     "these, and choose their model runner by it; give both the same value"
 )
 
@@ -96,7 +96,9 @@ def _other_values(node: RayNode, variables: Mapping[str, str | None], names: Seq
 
     A variable whose value is not known for the engine is reported where that is read.
     """
-    where = f" in {quoted(node.place)}" if node.place else ""
+    where = "in `runtimeEnvYAML`" if node.is_job_environment else "for `ray start`"
+    if node.place:
+        where += f" in {quoted(node.place)}"
     for name in (*names, PLUGINS) if node.env else ():
         if name not in node.env:
             continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from posixpath import isabs
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher
@@ -33,7 +34,7 @@ from policy.messages import MAX_QUOTED, quoted
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, MutableMapping, Sequence
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
     from policy.intake.command_line import HardwareSign, RayNode
@@ -80,8 +81,8 @@ EVALUATING_ENTRY_POINT: Final = (
 class EngineDraft:
     """An engine under construction, from a node of the manifest; ``finish`` adds it to the manifest's engines."""
 
-    ray_variables: Collection[str] | None = ()
-    """The variables that Ray sets for this engine on any node; None if it runs in no container of the manifest."""
+    ray_variables: Mapping[str, str | None] | None = MappingProxyType({})
+    """The variables that Ray sets for this engine's workers on any node; None if it runs outside of the manifest."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node

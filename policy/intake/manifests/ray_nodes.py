@@ -16,7 +16,7 @@ from policy.intake.command_line import Container, RayNode
 from policy.intake.ray_workers import NODE_VARIABLES, RAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _Node: TypeAlias = tuple[RayNode, bool]
 """How a container starts Ray, and whether KubeRay starts it there."""
@@ -35,7 +35,7 @@ class RayContainers:
     def __init__(self) -> None:
         self.commands: list[tuple[Callable[[], RayNode | None], bool]] = []
         """What reads each container's command: how it starts Ray, or None; and whether KubeRay starts Ray there."""
-        self.engines: list[tuple[Container, Collection[str]]] = []
+        self.engines: list[tuple[Container, Mapping[str, str | None]]] = []
         """The engines that may run on Ray, each with the variables that Ray sets for it on any node."""
 
     def with_nodes(self, containers: Iterable[Container]) -> list[Container]:
@@ -63,12 +63,16 @@ class RayContainers:
         return [*found.values()]
 
 
-def _nodes_of(engine: Container, nodes: Iterable[Sequence[_Node]], given: Collection[str]) -> Iterator[RayNode]:
-    """The nodes of an engine, without the ``given`` variables.
+def _nodes_of(
+    engine: Container, nodes: Iterable[Sequence[_Node]], given: Mapping[str, str | None]
+) -> Iterator[RayNode]:
+    """The nodes of an engine, without the ``given`` variables, which are one of their own: they win on any node.
 
     Its own container is one, without a place, only if KubeRay starts Ray there: its own command is read with its
     options.
     """
+    if own := {name: given[name] for name in NODE_VARIABLES if name in given}:
+        yield RayNode("", own, is_job_environment=True)
     for same in nodes:
         node = next((each for each, _ in same if each.place != engine.path), None)
         if node is None and same[0][1]:

@@ -176,7 +176,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
         draft.image = environment.image
         draft.env.replace(dict.fromkeys(draft.env))
     draft.env.update(environment.variables)
-    draft.ray_variables = environment.variables.keys() if environment.image is None else None
+    draft.ray_variables = environment.variables if environment.image is None else None
     if is_elsewhere:
         draft.has_hidden_variables = True
         draft.doubts.append(OTHER_CLUSTER_DOUBT)

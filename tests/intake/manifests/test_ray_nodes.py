@@ -262,6 +262,19 @@ def test_ray_gives_the_variables_of_a_job_to_all_nodes() -> None:
     assert "` is `0` for `ray start` in `spec.rayClusterSpec.headGroupSpec" in found
 
 
+def test_the_variables_of_a_job_win_over_those_of_its_entrypoint() -> None:
+    def spec(entrypoint: str, value: str) -> Parts:
+        cluster = groups(container("ray start --head --block", "h"), container())
+        more = {"submissionMode": "HTTPMode", "runtimeEnvYAML": f"env_vars: {{{V}: {value}, OTHER: x}}"}
+        return document("ray.io/v1", "RayJob", {"entrypoint": entrypoint, "rayClusterSpec": cluster, **more})
+
+    for own, value, shown in (("0", "'1'", "`1`"), ("1", "'0'", "`0`")):
+        (found,) = doubts(spec(f"env {V}={own} {ON_RAY}", value))
+        assert found.startswith(f"`{V}` is {shown} in `runtimeEnvYAML` and `{own}` for the engine: ")
+        assert doubts(spec(f"env {V}={own} {ON_RAY}", f"'{own}'")) == []
+    assert doubts(spec(f"env OTHER=y {ON_RAY}", "'1'")) == []
+
+
 def test_kuberay_starts_ray_after_the_command_of_a_container() -> None:
     def spec(**worker: Any) -> Parts:
         cluster = groups({"name": "h", "image": IMAGE}, {"name": "w", "image": IMAGE, **worker})
