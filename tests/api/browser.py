@@ -14,7 +14,7 @@ from playwright.sync_api import expect, sync_playwright
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 AXE: Final = Path(__file__).resolve().parents[2] / "service/page/node_modules/axe-core/axe.min.js"
 """The checks, which `service/page/check` installs with the page's other packages."""
@@ -65,6 +65,16 @@ def open_page(browser: Browser, url: str, width: int = 1280, scheme: str = "ligh
     finally:
         context.close()
     assert not failures, failures
+
+
+def tab_to(page: Page, target: Locator) -> None:
+    """Presses Tab until ``target`` has the focus, once the page shows it."""
+    expect(target).to_be_attached()
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        if target.evaluate("element => element.matches(':focus')"):
+            return
+    raise AssertionError(f"expected Tab to reach {target}, which 120 presses did not")
 
 
 def violations(page: Page) -> list[tuple[str, list[Any]]]:

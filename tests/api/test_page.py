@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from .browser import open_page, violations
+from .browser import open_page, tab_to, violations
 from .conftest import TOKEN
 
 if TYPE_CHECKING:
@@ -398,16 +398,10 @@ def test_a_fault_is_shown_where_it_is(page: Page) -> None:
 
 
 def test_the_page_is_used_with_the_keyboard_alone(page: Page) -> None:
-    for _ in range(20):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.getAttribute('aria-label')") == TEXT:
-            break
+    tab_to(page, page.get_by_label(TEXT))
     page.keyboard.insert_text(FACTS)
     expect(page.locator(".cell")).to_have_count(19)
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        if str(page.evaluate("document.activeElement.textContent")).startswith("0.25.0"):
-            break
+    tab_to(page, page.get_by_role("button", name="0.25.0"))
     page.keyboard.press("Enter")
     expect(page.locator(".step")).to_contain_text("0.25.0: V2, starts")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from .browser import open_page, violations
+from .browser import open_page, tab_to, violations
 from .conftest import TOKEN
 
 if TYPE_CHECKING:
@@ -267,29 +267,21 @@ def test_a_rule_that_is_not_there_is_said_also_if_it_is_known_before_the_rest_is
 
 def test_the_view_is_used_with_the_keyboard_alone(browser: Browser, server: Server) -> None:
     with open_page(browser, f"{server.url}/edit") as page:
-        tab_to(page, "document.activeElement.getAttribute('list') === 'edit-rules'")
+        tab_to(page, page.locator("[list=edit-rules]"))
         page.keyboard.type(RULE)
         page.keyboard.press("Enter")
         expect(card(page, "Cases")).to_contain_text("9 passed, 0 failed")
-        tab_to(page, "document.activeElement.shadowRoot?.activeElement?.getAttribute('aria-label') === 'The rule'")
+        tab_to(page, page.get_by_label("The rule"))
         page.keyboard.press("Control+End")
         page.keyboard.insert_text("nonsense: 1")  # one change: the editor's undo divides what is typed slowly
         expect(card(page, "Faults")).to_contain_text("unknown field nonsense")
         page.keyboard.press("Control+z")
         expect(card(page, "Faults")).to_have_count(0)
         page.keyboard.type("# a comment")
-        tab_to(page, "document.activeElement.textContent === 'Save the patch'")
+        tab_to(page, page.get_by_role("button", name="Save the patch"))
         with page.expect_download() as saved:
             page.keyboard.press("Enter")
         assert "+# a comment" in saved.value.path().read_text()
-
-
-def tab_to(page: Page, condition: str) -> None:
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        if page.evaluate(condition):
-            return
-    raise AssertionError(condition)
 
 
 def test_markup_in_a_rule_stays_text(page: Page, root: Path) -> None:

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from policy.impact.changes import KINDS, MEANINGS
 from policy.impact.rows import LABELS
 
-from .browser import open_page, violations
+from .browser import open_page, tab_to, violations
 from .conftest import TOKEN
 
 if TYPE_CHECKING:
@@ -282,10 +282,7 @@ def test_counts_are_filters(browser: Browser, report: Callable[..., str]) -> Non
 def test_the_report_is_used_with_the_keyboard_alone(browser: Browser, report: Callable[..., str]) -> None:
     with open_page(browser, report(FLEET, *RELEASES)) as page:
         expect(rows(page)).to_have_count(4)
-        for _ in range(20):
-            page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.getAttribute('role')") == "grid":
-                break
+        tab_to(page, page.get_by_role("grid"))
         for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight"):
             page.keyboard.press(key)
         active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
@@ -302,19 +299,12 @@ def test_the_report_is_used_with_the_keyboard_alone(browser: Browser, report: Ca
 
 def test_the_page_is_used_with_the_keyboard_alone(browser: Browser, server: Server) -> None:
     with open_page(browser, f"{server.url}/fleet") as page:
-        for role in ("TEXTAREA", "BUTTON"):
-            for _ in range(20):
-                page.keyboard.press("Tab")
-                if page.evaluate("document.activeElement.tagName") == role:
-                    break
-            if role == "TEXTAREA":
-                page.keyboard.insert_text(json.dumps(facts("typed", version="0.21.0")))
+        tab_to(page, page.locator("textarea"))
+        page.keyboard.insert_text(json.dumps(facts("typed", version="0.21.0")))
+        tab_to(page, page.get_by_role("button", name="Compare"))
         page.keyboard.press("Enter")
         expect(page.locator(".map .name")).to_have_text(["typed"])
-        for _ in range(30):
-            page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.getAttribute('role')") == "grid":
-                break
+        tab_to(page, page.get_by_role("grid"))
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="typed")).to_be_focused()
 

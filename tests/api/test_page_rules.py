@@ -9,14 +9,14 @@ import pytest
 from files import replace_file
 from playwright.sync_api import expect
 
-from .browser import open_page, violations
+from .browser import open_page, tab_to, violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, Route
 
     from .conftest import Server
 
@@ -155,30 +155,19 @@ def test_a_condition_is_shown_with_the_rules_that_use_it(browser: Browser, serve
 def test_the_view_is_used_with_the_keyboard_alone(browser: Browser, server: Server) -> None:
     with open_page(browser, f"{server.url}/rules") as page:
         expect(page.locator(".matrix > li").first).to_be_attached()
-        tab_to(page, "document.activeElement.type === 'search'")
-        page.keyboard.type("microbatches")
-        tab_to(page, "document.activeElement.id === 'rules-kind'")
+        tab_to(page, page.get_by_role("searchbox"))
+        page.keyboard.insert_text("microbatches")
+        tab_to(page, page.locator("#rules-kind"))
         page.keyboard.type("condition")
         expect(page.locator(".matrix > li")).to_have_count(1)
-        tab_to(page, "document.activeElement.textContent.startsWith('microbatching')")
+        tab_to(page, page.locator(".matrix").get_by_role("link", name="microbatching"))
         page.keyboard.press("Enter")
-        tab_to(page, "document.activeElement.textContent === 'dual-batch-overlap'")
+        tab_to(page, page.locator(".used-by").get_by_role("link", name="dual-batch-overlap"))
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Dual batch overlap")).to_be_visible()
-        tab_to(
-            page,
-            "document.activeElement.matches('summary') && document.activeElement.textContent.includes('cases, in')",
-        )
+        tab_to(page, page.locator("summary", has_text="cases, in"))
         page.keyboard.press("Enter")
         expect(page.locator(".rule-cases > li").first).to_be_visible()
-
-
-def tab_to(page: Page, condition: str) -> None:
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate(condition):
-            return
-    raise AssertionError(condition)
 
 
 @pytest.mark.parametrize(
