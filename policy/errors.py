@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from policy.secret_values import SecretValues
 
 MAX_FAULTS = 100
+FURTHER_FAULTS: Final = "further faults are left out: {} has too many; split it"
 INVALID_REQUEST: Final = "invalid-request"
 """The default problem of ``RequestInvalid``."""
 

@@ -62,26 +62,35 @@ def problem(kind: str, faults: Sequence[ProblemFault], kinds: Mapping[str, tuple
     status, title = kinds[kind]
     first = faults[0]
     where = f"{first.pointer}: " if first.pointer else ""
-    least = "at least " if len(faults) >= MAX_FAULTS else ""
-    more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""
-    return Problem(TYPE_PREFIX + kind, title, status, f"{where}{first.message}{more}", list(faults))
+    detail = f"{where}{first.message}{and_more(len(faults))}"
+    return Problem(TYPE_PREFIX + kind, title, status, detail, list(faults))
+
+
+def and_more(count: int) -> str:
+    """What follows the first of ``count`` faults in a line: the number of the others, if there are any."""
+    least = "at least " if count >= MAX_FAULTS else ""
+    return f" (and {least}{count - 1} more)" if count > 1 else ""
 
 
 def fault_lines(problem: Problem) -> list[str]:
-    """The faults of a problem, one per line, each with its position; control characters are escaped."""
+    """The faults of a problem, one per line, each with its position; control characters are escaped.
+
+    The last line says if there may be more faults.
+    """
     positions = map(_position, problem.errors)
-    return [
+    lines = [
         escape_line(f"{position}: {fault.message}" if position else fault.message)
         for position, fault in zip(positions, problem.errors, strict=True)
     ]
+    if len(problem.errors) >= MAX_FAULTS:
+        lines.append(f"there may be more: at most {MAX_FAULTS} faults are reported")
+    return lines
 
 
 def problem_text(problem: Problem) -> str:
     """A problem as lines of text: its title with its status and kind, then its faults."""
     kind = problem.type.removeprefix(TYPE_PREFIX)
     lines = [f"{problem.title} ({problem.status} {kind})", *fault_lines(problem)]
-    if len(problem.errors) >= MAX_FAULTS:
-        lines.append(f"there may be more: at most {MAX_FAULTS} faults are reported")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -199,7 +199,7 @@ def unknown_fields(document: dict[str, Any], fields: tuple[str, ...], pointer: s
     unknown = [key for key in document if key not in fields]
     return [
         RequestFault(at(pointer, key), f"unknown field {quoted(key)}; legal: {listed(fields)}{nearest(key, fields)}")
-        for key in unknown[:32]
+        for key in unknown[:MAX_FAULTS]
     ]
 
 

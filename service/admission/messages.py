@@ -13,6 +13,7 @@ from msgspec import Struct
 from policy.errors import RequestInvalid
 from policy.escaping import escape_line
 from policy.messages import quoted
+from policy.problems import and_more
 from policy.rules.known_problems import Symptom
 from service.admission.annotations import REMEDIES, SET_ENV, annotation_of
 
@@ -45,8 +46,7 @@ def undecided_reason(error: PolicyError) -> str:
     """Why there is no decision, in one line."""
     if not isinstance(error, RequestInvalid) or not error.faults:
         return str(error)
-    more = f" (and {len(error.faults) - 1} more)" if len(error.faults) > 1 else ""
-    return f"{error.faults[0].worded(REMEDIES)}{more}"
+    return f"{error.faults[0].worded(REMEDIES)}{and_more(len(error.faults))}"
 
 
 def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, RefusedArgument, RequestFault
+from policy.errors import FURTHER_FAULTS, MAX_FAULTS, RefusedArgument, RequestFault
 from policy.intake.command.expansion import count_messages, message_limit
 from policy.intake.command.relevant_options import KEPT_OPTIONS, RELEVANT_OPTIONS
 from policy.intake.command.word_places import FILE_PREFIX, word_pointer
@@ -105,12 +105,10 @@ class ParseResult:
             self.faults += [*self.late_faults.values()][: max(self.max_faults - len(self.faults), 0)]
         if self.omitted:
             self.warnings.append(f"{self.omitted} more messages about the arguments are left out")
-        if self.max_faults < MAX_FAULTS and len(self.faults) >= self.max_faults:
-            self.faults.append(
-                RequestFault(self.pointer, "further faults are left out: this request has too many; split it")
-            )
         if messages := len(self.faults) + len(self.warnings) + len(self.launch_errors):
             count_messages(messages)
+        if len(self.faults) >= self.max_faults:
+            self.faults.append(RequestFault(self.pointer, FURTHER_FAULTS.format("this request")))
         return ParsedOptions(
             self.values,
             self.places() if self.members else self.found_at,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, RulesInvalid
+from policy.errors import FURTHER_FAULTS, MAX_FAULTS, RequestFault, RequestInvalid, RulesInvalid
 from policy.intake.manifests.ray_nodes import RayContainers
 from policy.messages import quoted
 from policy.parser.yamltree import read_yaml
@@ -202,7 +202,10 @@ class ManifestReader:
         if (pointer, message) not in self._seen:
             self._seen.add((pointer, message))
             self.faults.append(RequestFault(pointer, message))
-            if len(self._seen) == MAX_FAULTS or self._separate_faults > MAX_SEPARATE_FAULTS:
+            if len(self._seen) == MAX_FAULTS:
+                raise TooManyFaults(self.faults)
+            if self._separate_faults > MAX_SEPARATE_FAULTS:
+                self.faults.append(RequestFault(pointer, FURTHER_FAULTS.format("this manifest")))
                 raise TooManyFaults(self.faults)
 
     def add_again(self, faults: list[RequestFault]) -> None:

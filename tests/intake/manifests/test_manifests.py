@@ -590,7 +590,9 @@ def test_many_faulty_objects_have_all_faults_of_the_first_and_one_of_each_other(
     faulty = pod(image="vllm/vllm-openai", args=[1] * 200)
     containers, faults = read([faulty] * 20)
     found = [len(container.faults) for container in containers]
-    assert (found, faults) == ([MAX_FAULTS] * 11 + [1] * 9, [])
+    assert (found, faults) == ([MAX_FAULTS] * 11 + [2] * 9, [])
+    last = [container.faults[-1].message for container in containers[11:]]
+    assert last == ["further faults are left out: this manifest has too many; split it"] * 9
 
 
 @table(
