@@ -1,6 +1,6 @@
-"""HTTP/1.1 connections: the limits on their number and on unread data, and how they end when the service stops.
+"""HTTP/1.1 connections: the limits on unread data, and how they end when the service stops.
 
-Not here: the responses above a limit (``rejections``), connections without a request (``room``), the certificate
+Not here: which of them ends for a new one (``room``), the responses above a limit (``rejections``), the certificate
 (``tls``), inactive connections (``idle``), and how long a body may take (``body_timeout``).
 """
 
@@ -45,10 +45,8 @@ CONNECT: Final = b"CONNECT"
 VERSIONS: Final = frozenset({"1.0", "1.1"})
 HALF_OPEN_TIMEOUT: Final = 1.0
 """Seconds each response to a client that closed its sending half may take to start."""
-GRACE: Final = 1.0
-"""Seconds a connection may be idle when the process has reached its limit."""
-SCAN_INTERVAL: Final = 0.1
-"""Seconds between two scans for idle connections."""
+CLOSE_INTERVAL: Final = 0.1
+"""Seconds until a stopping service looks again whether a connection has become idle."""
 LAST_REQUESTS_TIME: Final = 1.0
 """Seconds for which a stopping service answers on open connections, each time with `connection: close`."""
 
@@ -66,15 +64,6 @@ class Connection(HttpToolsProtocol):
     section 7.8) is ignored; the parser would take the body for the other protocol.
     """
 
-    open_connections: ClassVar[set[Any]] = set()
-    """The open connections of this process."""
-    idle: ClassVar[list[Connection]] = []
-    """The connections that were idle at the last scan, the longest idle at the end."""
-    last_scan: ClassVar[float] = 0.0
-    dispensable: ClassVar[list[Connection]] = []
-    """The connections that could be aborted at the last search, the longest idle at the end."""
-    last_vain_search: ClassVar[float] = 0.0
-    """When there was none at such a search."""
     rejected: ClassVar[int] = 0
     """The connections above the limit, and those that had no place, or lost it during their TLS handshake."""
     ending: ClassVar[bool] = False
@@ -107,13 +96,13 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow: Flow = Flow(self)
         self.writer: Any = ResponseWriter(transport)  # uvicorn wants a transport; it only writes and closes
-        Connection.open_connections = self.connections
+        Room.open_connections = self.connections
         self.since = time.monotonic()
         Room.newcomers[self] = self._abort_without_request
         if (
             self.max_connections is not None
             and len(self.connections) > self.max_connections
-            and not self._close_idle_connection()
+            and not Room.close_longest_idle(self.since)
         ):
             Connection.rejected += 1
             self.is_rejected = True
@@ -219,7 +208,7 @@ class Connection(HttpToolsProtocol):
         if is_idle and not self.held and not self.receives_head and not self._has_unread():
             self.transport.close()
         else:
-            self.loop.call_later(SCAN_INTERVAL, self._close_idle)
+            self.loop.call_later(CLOSE_INTERVAL, self._close_idle)
 
     def _has_unread(self) -> bool:
         """Whether the socket has unread bytes."""
@@ -247,64 +236,12 @@ class Connection(HttpToolsProtocol):
         """When it became idle, or was opened if it is not idle or had no request."""
         return self.since if self.idle_since is None else self.idle_since
 
-    def _close_idle_connection(self) -> bool:
-        """Close the connection that was idle the longest, to make room; return whether there was one."""
-        before = self.since - GRACE
-        idle = Connection.idle
-        if not idle and self.since - Connection.last_scan > SCAN_INTERVAL:
-            Connection.last_scan = self.since
-            idle += sorted(
-                (each for each in Connection.open_connections if each.is_waiting),
-                key=lambda each: each.waits_since,
-                reverse=True,
-            )
-        while idle:
-            longest = idle.pop()
-            if longest.is_waiting and longest.waits_since < before and not longest.transport.is_closing():
-                longest.transport.close()
-                return True
-        return False
-
-    @classmethod
-    def make_room(cls) -> bool:
-        """Abort the connection that is needed least; return whether there was one.
-
-        It is one that only waits for its client to end TLS, or is idle and above the limit, or has been waiting for
-        longer than ``GRACE``. If there is none, it is the oldest without a request so far.
-        """
-        now = time.monotonic()
-        found = cls.dispensable
-        if not found and now - cls.last_vain_search > SCAN_INTERVAL:
-            found += sorted(
-                (each for each in cls.open_connections if each._is_dispensable(now)),  # noqa: SLF001  # its own class
-                key=lambda each: each.waits_since,
-                reverse=True,
-            )
-            if not found:
-                cls.last_vain_search = now
-        while found:
-            longest = found.pop()
-            if longest in Room.taken and longest._is_dispensable(now):  # noqa: SLF001  # as above
-                longest._abort_for_another()  # noqa: SLF001  # as above
-                return True
-        return Room.abort_newcomer()
-
-    def _is_dispensable(self, now: float) -> bool:
-        if self.transport.is_closing():
-            return not self.transport.get_write_buffer_size()
-        is_idle_above_limit = self.is_rejected and self.idle_since is not None
-        return self.is_waiting and (is_idle_above_limit or self.waits_since < now - GRACE)
-
     def _abort_without_request(self) -> bool:
         """Abort unless it has had a request; return whether it was aborted."""
         has_none = self.cycle is None
         if has_none:
-            self._abort_for_another()
+            Room.abort(self)
         return has_none
-
-    def _abort_for_another(self) -> None:
-        Room.taken.discard(self)
-        self.transport.abort()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio's signature, which uvicorn narrows
         """Stay open if a request is complete: its client may have closed only its sending half.

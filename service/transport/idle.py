@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from service.transport.connection import Connection
+from service.transport.room import Room
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+    from service.transport.connection import Connection
 
 
 class IdleReaper:
@@ -27,19 +29,19 @@ class IdleReaper:
     def sweep(self) -> None:
         """Close connections that have been inactive for too long; to be called about every second."""
         now = time.monotonic()
-        for connection in Connection.open_connections:
+        for connection in Room.open_connections:
             idle_since = connection.idle_since
             if idle_since is not None and now - idle_since > connection.timeout_keep_alive:
                 connection.transport.close()
         self._waiting = {
             connection: self._waiting_since(connection, now)
-            for connection in Connection.open_connections
+            for connection in Room.open_connections
             if connection.awaits_rest
         }
         for connection, (_, since) in self._waiting.items():
             if now - since > self._seconds:
                 connection.transport.close()
-        left = {connection: connection.transport.get_write_buffer_size() for connection in Connection.open_connections}
+        left = {connection: connection.transport.get_write_buffer_size() for connection in Room.open_connections}
         self._unread = {
             connection: self._unread_since(connection, size, now) for connection, size in left.items() if size
         }

@@ -87,7 +87,7 @@ class Listener:
                 self._accept_waiting(listening, sys.maxsize)
 
     def _accept(self, listening: socket.socket) -> None:
-        if not self._accept_waiting(listening, 1 + len(Connection.open_connections) // CONNECTIONS_PER_ACCEPT):
+        if not self._accept_waiting(listening, 1 + len(Room.open_connections) // CONNECTIONS_PER_ACCEPT):
             # The socket stays readable.
             self._loop.remove_reader(listening)
             self._loop.call_later(NO_FILES_PAUSE, self._resume, listening)
@@ -105,11 +105,11 @@ class Listener:
             except (BlockingIOError, ConnectionError):
                 return True
             except OSError:
-                return Connection.make_room()
+                return Room.abort_least_needed()
             if not Room.is_full():
                 self._start(connection)
                 continue
-            if Connection.make_room():
+            if Room.abort_least_needed():
                 self._start(connection)
             else:
                 Connection.rejected += 1

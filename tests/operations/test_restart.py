@@ -16,6 +16,7 @@ from api.conftest import PATIENCE
 from ports import port_of_nobody
 
 from service.transport.connection import Connection
+from service.transport.room import Room
 from service.transport.sockets import Loop
 
 from .conftest import QWEN, until
@@ -192,7 +193,7 @@ def test_a_connection_that_was_accepted_before_the_socket_closed_is_served(
 
 def turns_to_accept(waiting: int, open_connections: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """The turns of the event loop until connections that waited together are accepted."""
-    monkeypatch.setattr(Connection, "open_connections", set(range(open_connections)))
+    monkeypatch.setattr(Room, "open_connections", set(range(open_connections)))
 
     async def accept() -> int:
         loop = asyncio.get_running_loop()
