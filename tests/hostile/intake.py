@@ -803,6 +803,24 @@ MANIFESTS: Final[dict[str, Family]] = {
     "commands of a hook": lambda size: manifest(
         pod(engine(startupProbe={"exec": {"command": ["sh", "-c", "cp -r /x/a b/c; pip install a;" * (size // 30)]}}))
     ),
+    "models on volumes that are mounted at several paths": lambda size: manifest(
+        pod(
+            engine(
+                args=None,
+                command=[
+                    "sh",
+                    "-c",
+                    "cp -r /x /z/y; echo a > /z/b/c;" * (size // 120)
+                    + "vllm serve /m/1/q "
+                    + " ".join(f"/m/{n}/q" for n in range(size // 40)),
+                ],
+                volumeMounts=[{"name": "v", "mountPath": f"/m/{n}", "subPath": f"{n}/a"} for n in range(64)],
+                lifecycle={"preStop": {"exec": {"command": ["sh", "-c", "cp -r /x a/b/c;" * (size // 60)]}}},
+            ),
+            *(engine(name=f"c{n}", volumeMounts=[{"name": "w", "mountPath": "/x"}]) for n in range(size // 800)),
+            volumes=[{"name": "v"}, {"name": "w", "csi": {f"f{n}": "v" for n in range(size // 60)}}],
+        )
+    ),
     "containers that may put programs into volumes": lambda size: manifest(
         pod(
             *(

@@ -26,6 +26,7 @@ from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_installations import IMAGE_ENVIRONMENT, ScriptInstallations
 from policy.intake.command.shell_options import shell_options
 from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.volume_paths import NO_VOLUMES
 from policy.intake.command_line import Installation
 from policy.messages import quoted
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.script_context import Variables
     from policy.intake.command.shell_options import ShellOptions
+    from policy.intake.command.volume_paths import VolumePaths
 
 STARTUP_FILE: Final = re.compile(
     r"(?:^|/)\.(?:bash(?:rc|_profile|_login|_aliases)|profile)\Z|/etc/(?:profile|bash\.bashrc|bashrc|environment)"
@@ -81,11 +83,17 @@ def effects_before(
 
 
 def effects_beside(
-    commands: Iterable[CommandBeside], env: Variables, server: ServerCommand | None, folder: str, start: str = ""
+    commands: Iterable[CommandBeside],
+    env: Variables,
+    server: ServerCommand | None,
+    folder: str,
+    start: str = "",
+    volumes: VolumePaths = NO_VOLUMES,
 ) -> EarlierEffects:
     """How the hooks and probes of a server affect it; none of them certainly runs before the server loads.
 
     ``folder`` is the server's, and ``start`` the absolute one in which its container starts; empty if not known.
+    ``volumes`` are the container's.
     """
     reader = _Reader(env, IMAGE_ENVIRONMENT if server is None else server.environment, "", starts_shell=False)
     reader.runs = "may run"
@@ -93,7 +101,7 @@ def effects_beside(
         reader.field = command.field
         reader.files.enter(command.folder or folder)
         reader.read_words(command.words)
-    found = reader.effects(server, folder, start)
+    found = reader.effects(server, folder, start, volumes)
     return EarlierEffects([*map(as_uncertain, found.installations)], found.doubts)
 
 
@@ -149,14 +157,16 @@ class _Reader:
                 why = f"`{self.field}` {self.runs} before the start and cannot be read: {error}"
                 self.doubts.setdefault("unread", why)
 
-    def effects(self, server: ServerCommand | None, folder: str, start: str = "") -> EarlierEffects:
+    def effects(
+        self, server: ServerCommand | None, folder: str, start: str = "", volumes: VolumePaths = NO_VOLUMES
+    ) -> EarlierEffects:
         """How everything read so far affects a server that starts in a folder, which may be relative to ``start``."""
         files = self.files
         files.enter(folder)
         changed = files.replaced if server is None else files.installation_before(server)
         models = {} if server is None else dict.fromkeys(files.other_models(server))
-        if server is not None and start:
-            models |= dict.fromkeys(files.other_models(server, start))
+        if server is not None and (start or volumes):
+            models |= dict.fromkeys(files.other_models(server, start, volumes))
         installations = self.installations if changed is None else [*self.installations, changed]
         return EarlierEffects(installations, [*self.doubts.values(), *models])
 

@@ -34,6 +34,7 @@ from policy.intake.command.script_commands import Command
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, other_program
+from policy.intake.command.volume_paths import NO_VOLUMES
 from policy.intake.command.word_places import word_pointer
 from policy.intake.command_line import CommandLine
 from policy.masking import shown_command
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from policy.intake.command.script_context import Variables
+    from policy.intake.command.volume_paths import VolumePaths
     from policy.intake.command_line import Installation
 
 VLLM: Final = "vllm"
@@ -228,6 +230,7 @@ def find_server(
     doubts_programs: bool = False,
     has_vllms_image: bool = False,
     folder: str = "",
+    volumes: VolumePaths = NO_VOLUMES,
 ) -> ServerCommand | UnreadableCommand | None:
     """The server that a whole command starts, or why that is not known; None if it starts no server.
 
@@ -237,12 +240,14 @@ def find_server(
     the environment that it gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
     Flags alone, or a model with flags, do not count: they could be another program's. With ``doubts_programs``, a
     program that may start others is a reason too. ``folder`` is the absolute working folder in which the command
-    starts.
+    starts, and ``volumes`` are the mounts of its container.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return None
     unknown_programs: list[UnreadableCommand] | None = [] if doubts_programs else None
-    context = ScriptContext(ExpansionBudget(), has_hidden_variables, unknown_programs=unknown_programs, folder=folder)
+    context = ScriptContext(
+        ExpansionBudget(), has_hidden_variables, unknown_programs=unknown_programs, folder=folder, volumes=volumes
+    )
     stated = [*filter(None, env.values()), *([VLLM] if has_vllms_image else [])]
     found: ServerCommand | UnreadableCommand | None
     try:

@@ -22,6 +22,7 @@ from policy.intake.command.filled_folders import (
 )
 from policy.intake.command.paths import MAX_PATH, path_in
 from policy.intake.command.programs import SHELLS
+from policy.intake.command.volume_paths import NO_VOLUMES
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.possible_paths import PossiblePath
     from policy.intake.command.vllm_command import ServerCommand
+    from policy.intake.command.volume_paths import OtherPath, VolumePaths
 
 REMOVERS: Final = frozenset({"rm", "rmdir", "shred", "unlink"})
 TARS: Final = frozenset({"tar", "bsdtar", "gtar"})
@@ -47,7 +49,10 @@ GLOB: Final = re.compile(r"[*?\[]")
 BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|skip|use|language)[-_]")
 """Matches the beginning of a flag that takes no value, so that a word after it is the model."""
 
-
+MANY_DOUBT: Final = (
+    "a command may change {} before vLLM reads it, as the container has too many mounts to compare their volumes"
+)
+SHARED_DOUBT: Final = "{} may change {} before vLLM reads it, as its volume is also mounted at {}"
 ROOT_CHARACTERS: Final = frozenset("/~$")
 """The first characters of a path that is in no working folder, or in one that is not known."""
 IMAGE_FOLDER: Final = "/vllm-workspace"
@@ -65,6 +70,8 @@ class ChangedModels(Struct):
     """The folders and files that commands may make, with the programs."""
     _filled: dict[str, str] = {}
     """The folders in which commands may write at any depth what they do not name, with the programs."""
+    _above_filled: dict[str, str] = {}
+    """The folders above those, with the programs."""
     _changed: dict[str, str] = {}
     """The folders above the paths that commands may write, with the programs."""
     _may_make: dict[PossiblePath, str] = {}
@@ -85,15 +92,19 @@ class ChangedModels(Struct):
         """Note that a program may fill a folder."""
         if len(path) <= MAX_PATH:
             self._filled.setdefault(path, program)
+            self._note_above(self._above_filled, program, path)
 
     def write(self, program: str, path: str) -> None:
         """Note that a program may write a path, and so change the folders above it."""
+        self._note_above(self._changed, program, path)
+
+    def _note_above(self, folders: dict[str, str], program: str, path: str) -> None:
         folder = path.rpartition("/")[0]
-        while folder and folder not in self._changed:
-            if len(self._changed) == MAX_CHANGED:
+        while folder and folder not in folders:
+            if len(folders) == MAX_CHANGED:
                 self._many = self._many or program
                 return
-            self._changed[folder] = program
+            folders[folder] = program
             folder = folder.rpartition("/")[0]
 
     def make_possible(self, program: str, path: PossiblePath, *, fills: bool = False) -> None:
@@ -117,35 +128,55 @@ class ChangedModels(Struct):
                 return program
         return None
 
-    def doubts(self, server: ServerCommand, folder: str, written: Mapping[str, str], start: str) -> Iterator[str]:
+    def doubts(
+        self,
+        server: ServerCommand,
+        folder: str,
+        written: Mapping[str, str],
+        start: str,
+        volumes: VolumePaths = NO_VOLUMES,
+        *,
+        are_kept: bool = False,
+    ) -> Iterator[str]:
         """Why a server may load another model than it names, or other configuration; at most one reason for each.
 
         ``written`` has the files that commands may write, with the programs. A ``folder`` that is not known is relative
-        to the one in which the script starts, which may be ``start``.
+        to the one in which the script starts, which may be ``start``. A volume may be mounted at further paths.
+        ``are_kept``: whether only models and files in ``volumes`` count.
         """
         is_possible = bool(self._may_make or self._may_fill or self._may_write)
         if not (self._made or self._filled or self._changed or written or is_possible):
             return
         found: set[bool] = set()
-        for name, is_model in _named(server):
-            path = path_in(folder, name)
-            if is_model in found or len(path) > MAX_PATH:
+        for name, is_model, paths in named_paths(server, folder, start):
+            if is_model in found or (are_kept and not volumes.keep(paths[-1])):
                 continue
-            paths = (path,) if path[:1] in ROOT_CHARACTERS else (path, path_in(start, path))
             maker = next(filter(None, (self._made.get(each) or self._filler(name, each) for each in paths)), None)
             changed = self._changed if is_model else written
             changer = maker or next(filter(None, map(changed.get, paths)), self._many if is_model else None)
             if changer is None and is_possible and not name.startswith("$"):
                 maker, changer = self._possible(paths, is_model=is_model)
-            if changer is None:
-                continue
-            found.add(is_model)
-            if not is_model:
-                yield f"{quoted(changer)} may change the file {quoted(name)} before vLLM reads it"
-            elif maker is not None:
-                yield f"{quoted(changer)} may make the folder {quoted(name)}, and vLLM loads it instead of that model"
+            if changer is not None:
+                found.add(is_model)
+                yield _doubt(name, changer, is_model=is_model, is_made=maker is not None)
+            elif volumes.are_many:
+                found.add(is_model)
+                yield MANY_DOUBT.format(quoted(name))
             else:
-                yield f"{quoted(changer)} may change the files of the folder {quoted(name)} before vLLM loads them"
+                for other in volumes.others(paths[-1]):
+                    if (changer := self._changer(name, other, written, is_model=is_model)) is not None:
+                        found.add(is_model)
+                        yield SHARED_DOUBT.format(quoted(changer), quoted(name), quoted(other.mount))
+                        break
+
+    def _changer(self, name: str, other: OtherPath, written: Mapping[str, str], *, is_model: bool) -> str | None:
+        """The program that may change a model or a file by another path of its volume."""
+        tables: list[Mapping[str, str]] = [self._made, self._changed if is_model else written]
+        if other.is_part:
+            tables = [self._made, self._changed, written, self._above_filled]
+        named = next(filter(None, (table.get(other.path) for table in tables)), None)
+        found = named or self._filler("/" if other.is_part else name, other.path)
+        return found or self._possible((other.path,), is_model=is_model or other.is_part)[1]
 
     def _possible(self, paths: Iterable[str], *, is_model: bool) -> tuple[str | None, str | None]:
         """The programs that may make and that may change one of the paths, by a partly known path."""
@@ -175,6 +206,25 @@ class ChangedModels(Struct):
             found = found or self._filled.get(above)
             above = above.rpartition("/")[0]
         return found
+
+
+def named_paths(server: ServerCommand, folder: str, start: str) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+    """The models and files that a server names, each with whether it is a model and with the paths that it may have.
+
+    A relative one has two: the last is that in the folder ``start``.
+    """
+    for name, is_model in _named(server):
+        path = path_in(folder, name)
+        if len(path) <= MAX_PATH:
+            yield name, is_model, (path,) if path[:1] in ROOT_CHARACTERS else (path, path_in(start, path))
+
+
+def _doubt(name: str, changer: str, *, is_model: bool, is_made: bool) -> str:
+    if not is_model:
+        return f"{quoted(changer)} may change the file {quoted(name)} before vLLM reads it"
+    if is_made:
+        return f"{quoted(changer)} may make the folder {quoted(name)}, and vLLM loads it instead of that model"
+    return f"{quoted(changer)} may change the files of the folder {quoted(name)} before vLLM loads them"
 
 
 def _named(server: ServerCommand) -> Iterator[tuple[str, bool]]:

@@ -29,6 +29,7 @@ from policy.intake.command.model_folders import (
     ChangedModels,
     filled_model_folders,
     made_folders,
+    named_paths,
     paths_in,
 )
 from policy.intake.command.paths import MAX_PATH, path_in
@@ -36,6 +37,7 @@ from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.possible_paths import in_working_folder, possible_path
 from policy.intake.command.programs import CONDA, PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
 from policy.intake.command.reading_programs import PRINTING_CODE, READERS, named_outputs, only_reads, pip_outputs
+from policy.intake.command.volume_paths import NO_VOLUMES
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command.script_commands import Command
     from policy.intake.command.vllm_command import ServerCommand
+    from policy.intake.command.volume_paths import VolumePaths
 
 PACKAGE_FOLDER: Final = re.compile(
     r"(?<![\w-])(?:(?:site|dist)-packages|(?:lib(?:64)?|etc)/python3[0-9.]{0,8}(?=/|$))(?![\w-])"
@@ -245,9 +248,7 @@ class ReplacedFiles(Struct):
 
     def installation_before(self, server: ServerCommand) -> Installation | None:
         """The vLLM that may run after the commands so far instead of a server's; None if they leave it as it is."""
-        folder = self.folder
-        for each in server.folders:
-            folder = path_in(folder, each)
+        folder = self._folder_of(server)
         programs = [path_in(folder, each) for each in server.programs if "/" in each]
         changed = next((self._written[each] for each in programs if each in self._written), None)
         if changed is None and (server.module or server.is_dynamo):
@@ -337,12 +338,33 @@ class ReplacedFiles(Struct):
                 if PARENT_FOLDER.fullmatch(path) is not None or ENVIRONMENT.search(path) is not None:
                     self.replaced = self.replaced or _replaced(program)
 
-    def other_models(self, server: ServerCommand, start: str = IMAGE_FOLDER) -> Iterator[str]:
-        """Why a server may load another model because of the commands before it; ``start`` is the first folder."""
+    def other_models(
+        self,
+        server: ServerCommand,
+        start: str = "",
+        volumes: VolumePaths = NO_VOLUMES,
+        *,
+        are_kept: bool = False,
+    ) -> Iterator[str]:
+        """Why a server may load another model because of the commands before it; ``start`` is the first folder.
+
+        See ``ChangedModels.doubts`` for ``volumes`` and ``are_kept``.
+        """
+        start = start or IMAGE_FOLDER
+        folder = self._folder_of(server)
+        return self._models.doubts(server, folder, self._written, start, volumes, are_kept=are_kept)
+
+    def names_kept(self, server: ServerCommand, start: str, volumes: VolumePaths) -> bool:
+        """Whether a server in the working folder names a model or a file that is in a volume."""
+        found = named_paths(server, self._folder_of(server), start or IMAGE_FOLDER)
+        return bool(volumes) and any(volumes.keep(paths[-1]) for _, _, paths in found)
+
+    def _folder_of(self, server: ServerCommand) -> str:
+        """The working folder of a server that starts in this one."""
         folder = self.folder
         for each in server.folders:
             folder = path_in(folder, each)
-        return self._models.doubts(server, folder, self._written, start)
+        return folder
 
     def _is_loaded(self, target: str) -> bool:
         """Whether a target may name a place from which the engine is loaded."""

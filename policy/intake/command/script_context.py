@@ -12,6 +12,7 @@ from policy.intake.command.expansion import ExpansionBudget  # noqa: TC001  # ms
 from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001  # as above
 from policy.intake.command.script_commands import Command  # noqa: TC001  # as above
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
+from policy.intake.command.volume_paths import NO_VOLUMES, VolumePaths
 
 Variables: TypeAlias = Mapping[str, str | None]
 
@@ -33,7 +34,8 @@ class ScriptContext(Struct, frozen=True, gc=False):
     ``has_hidden_variables``: whether the command may get variables whose names are unknown, as from a Secret. ``job``
     stands for what Ray starts later, so that `ray start` counts as a server; None if no such server is meant.
     ``unknown_programs`` gets the first program that may start others; None if it is not needed. ``folder`` is the
-    absolute working folder in which the whole command starts; empty if it is not known.
+    absolute working folder in which the whole command starts; empty if it is not known. ``volumes`` are the mounts of
+    its container.
     """
 
     budget: ExpansionBudget
@@ -44,6 +46,7 @@ class ScriptContext(Struct, frozen=True, gc=False):
     scripts: list[list[Command]] = []
     """The commands of the scripts: those that start no server as they are read may hide one (`hidden_starts`)."""
     folder: str = ""
+    volumes: VolumePaths = NO_VOLUMES
 
     def inner_context(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""

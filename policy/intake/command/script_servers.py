@@ -23,6 +23,7 @@ from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGE_ENVIRONMENT, ScriptInstallations
 from policy.intake.command.subshells import commands_within
 from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.volume_paths import NO_VOLUMES, VolumePaths
 from policy.intake.command.words import Unknown
 from policy.masking import shown_command
 from policy.messages import quoted
@@ -94,6 +95,7 @@ class _CommandsBefore(Struct):
     budget: ExpansionBudget
     start_folder: str = ""
     """The absolute folder in which the whole command starts; empty if it is not known."""
+    volumes: VolumePaths = NO_VOLUMES
     files: ReplacedFiles = field(default_factory=ReplacedFiles)
     triton: list[str] = []
     """The doubts of the first command that may replace Triton."""
@@ -209,8 +211,10 @@ class _CommandsBefore(Struct):
         run.triton = self.triton
 
     def _in_start_folder(self, files: ReplacedFiles, server: ServerCommand) -> Iterable[str]:
-        """Why a server may load another model from the folder in which the whole command starts."""
-        return files.other_models(server, self.start_folder) if self.start_folder else ()
+        """Why a server may load another model from the folder in which the whole command starts, or from a volume."""
+        if not (self.start_folder or self.volumes):
+            return ()
+        return files.other_models(server, self.start_folder, self.volumes)
 
 
 def server_in_script(
@@ -227,7 +231,9 @@ def server_in_script(
     never: list[tuple[ServerCommand, str]] = []
     unread: UnreadableCommand | None = None
     copied = renamed = ""
-    before = _CommandsBefore(ScriptInstallations(InstallVariables(env)), env, context.budget, context.folder)
+    before = _CommandsBefore(
+        ScriptInstallations(InstallVariables(env)), env, context.budget, context.folder, context.volumes
+    )
     inner = context.inner_context()
     for at, command in enumerate(commands):
         if piped is not None and not command.is_piped:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.intake.command.volume_paths import USER_HOME
 from policy.intake.manifests.mounts import resolved_path
+from policy.intake.manifests.volume_sources import FILES
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
     from policy.intake.manifests.reading import ManifestNode
 
-FILES: Final = frozenset({"configMap", "secret", "downwardAPI", "projected"})
-"""The volumes whose files objects of the cluster state."""
 HOME_FOLDERS: Final = ("vllm/modelinfos", "huggingface/hub", "huggingface/modules")
 """The folders below `.cache` of a home in which vLLM looks for models and what it stored about their classes."""
 FOLDERS: Final = {
@@ -46,8 +46,6 @@ REFERENCE: Final = re.compile(r"\$(?:([A-Za-z0-9_]++)|\{([^{}]*+)\})", re.ASCII)
 MAX_VALUE: Final = 1024
 """The length above which a value with references is not expanded; with a longer one, its folder is not known."""
 MAX_REFERENCES: Final = 16
-USER_HOME: Final = "/root"
-"""The home of the user of vLLM's images, if no variable states one."""
 CACHE_DOUBT: Final = (
     "the mount at {} has files of its own where vLLM looks for its cache or the hub's, which may have another "
     "configuration of the model; mount it elsewhere"

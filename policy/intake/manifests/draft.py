@@ -17,6 +17,7 @@ from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, server_names, starts_server
 from policy.intake.command.shell_options import shell_options, startup_doubt
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand, begins_with_model, only_shows_help
+from policy.intake.command.volume_paths import NO_VOLUMES
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container, FolderMounts, ImageVariable, Installation
 from policy.intake.manifests import images, sagemaker
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from policy.intake.command.earlier_scripts import CommandBeside
+    from policy.intake.command.volume_paths import VolumePaths
     from policy.intake.command_line import HardwareSign, RayNode
     from policy.intake.manifests.cache_mounts import FileMount
     from policy.intake.manifests.images import ImageVersion
@@ -83,6 +85,9 @@ class EngineDraft:
 
     ray_variables: Mapping[str, str | None] | None = MappingProxyType({})
     """The variables that Ray sets for this engine's workers on any node; None if it runs outside of the manifest."""
+
+    volumes: VolumePaths = NO_VOLUMES
+    """The mounts of the volumes that commands of the container may write."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
@@ -367,6 +372,7 @@ class EngineDraft:
             doubts_programs=doubts_programs,
             has_vllms_image=self.has_vllms_image(),
             folder=self.start_folder(),
+            volumes=self.volumes,
         )
         self.server = found if isinstance(found, ServerCommand) else None
         return found
@@ -507,7 +513,7 @@ class EngineDraft:
             words = self.words if self.words and not self.words[0].startswith("-") else [*VLLM_SERVE, *self.words]
             found = launcher.find_server(words, self.env, is_command=True)
             server = found if isinstance(found, ServerCommand) else None
-        effects = effects_beside(self.commands_beside, self.env, server, self.folder, self.start_folder())
+        effects = effects_beside(self.commands_beside, self.env, server, self.folder, self.start_folder(), self.volumes)
         self.doubts += effects.doubts
         return effects.installations
 

@@ -17,6 +17,7 @@ from policy.intake.command.hidden_starts import KNOWN_PROGRAMS, SYSTEM_FOLDERS
 from policy.intake.command.launcher import ProgramChanges, program_changes
 from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.manifests.mounts import resolved_path
+from policy.intake.manifests.volume_sources import volume_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,14 +39,18 @@ class Placer(Struct, frozen=True):
 
 
 class PlacedPrograms(Struct, frozen=True):
-    """The containers of a pod that may put programs into its volumes, by volume."""
+    """The containers of a pod that may put programs into its volumes, by what identifies a volume.
+
+    ``sources`` has that for the volumes of which not only the name does.
+    """
 
     placers: dict[str, list[Placer]]
+    sources: dict[str, str]
 
     def placers_beside(self, container: Any) -> Iterator[Placer]:
         """The other containers that may put a program into a volume that a container mounts."""
         own = _field(container, "name")
-        volumes = {name for mount in _objects(container, "volumeMounts") if isinstance(name := mount.get("name"), str)}
+        volumes = _mounted(_objects(container, "volumeMounts"), self.sources)
         for volume in volumes & self.placers.keys():
             yield from (placer for placer in self.placers[volume] if placer.name != own)
 
@@ -54,15 +59,27 @@ def placed_programs(pod: Any) -> PlacedPrograms:
     """What the containers of a pod's spec may put into volumes; the spec may have any content."""
     found: dict[str, list[Placer]] = {}
     containers = [each for key in LISTS for each in _objects(pod, key)]
+    sources = _sources(pod) if len(containers) > 1 else {}
     for container in containers if len(containers) > 1 else ():
         mounts = [each for each in _objects(container, "volumeMounts") if each.get("readOnly") is not True]
-        volumes = {name for mount in mounts if isinstance(name := mount.get("name"), str)}
+        volumes = _mounted(mounts, sources)
         placing = _placing(container) if volumes else ProgramChanges()
         for volume in volumes if placing.puts or placing.writes else ():
             placers = found.setdefault(volume, [])
             if sum(each.placing == placing for each in placers) < MAX_PLACERS:
                 placers.append(Placer(container.get("name"), placing))
-    return PlacedPrograms(found)
+    return PlacedPrograms(found, sources)
+
+
+def _sources(pod: Any) -> dict[str, str]:
+    """What identifies the volumes of a pod of which not only the name does; of a folder, without its path."""
+    named = ((volume.get("name"), volume_source(volume)) for volume in _objects(pod, "volumes"))
+    return {name: source[0] for name, source in named if isinstance(name, str) and source is not None and source[0]}
+
+
+def _mounted(mounts: Iterable[dict[str, Any]], sources: dict[str, str]) -> set[str]:
+    """What identifies the volumes of some mounts."""
+    return {sources.get(name, name) for mount in mounts if isinstance(name := mount.get("name"), str)}
 
 
 class ProgramsBeside:

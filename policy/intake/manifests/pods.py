@@ -18,6 +18,7 @@ from policy.intake.command.config_file import secrets_of_files
 from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.paths import absolute_path
+from policy.intake.command.volume_paths import USER_HOME, VolumePaths
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests.cache_mounts import file_mounts
@@ -30,6 +31,7 @@ from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.placed_programs import placed_programs
+from policy.intake.manifests.volume_mounts import volume_mounts
 from policy.messages import quoted
 from policy.pointer import is_within
 from policy.secret_names import is_secret
@@ -186,12 +188,12 @@ def read_container(
     draft.env.update({name: None for name in replaced_variables if name in draft.env})
     read_env(container.get("env"), draft, replaced_variables)
     _collect_secrets(draft)
-    volume_mounts = container.get("volumeMounts").value
+    mounted = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
     devices = mount_paths(container.get("volumeDevices").value, "devicePath")
     log = container.get("terminationMessagePath").value  # a file that the kubelet mounts
     paths = [
-        *mount_paths(volume_mounts, "mountPath"),
+        *mount_paths(mounted, "mountPath"),
         *of_controller,
         *devices,
         *([log] if isinstance(log, str) else []),
@@ -210,7 +212,9 @@ def read_container(
     if pod is not None:
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
-        draft.file_mounts = file_mounts(container, _volumes(pod), pod.reader.cache_volumes) if volume_mounts else []
+        if mounted:
+            draft.file_mounts = file_mounts(container, _volumes(pod), pod.reader.known_volumes.caches)
+            draft.volumes = _volume_paths(container, pod, draft)
         if (field := _sharing_field(pod)) is not None:
             draft.doubt(SHARING_DOUBT.format(field))
     return draft
@@ -379,6 +383,13 @@ def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> tuple[li
     empty = [mount for mount in named if volumes.is_empty(mount["name"], name)]
     files = [mount for mount in empty if mount["name"] in volumes.with_files]
     return mount_paths(empty, "mountPath"), mount_paths(files, "mountPath")
+
+
+def _volume_paths(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -> VolumePaths:
+    """The mounts of a container's volumes that its commands may write."""
+    known = pod.reader.known_volumes.sources
+    mounts = volume_mounts(container, _volumes(pod), _claimed(pod), lambda path: expand(path, draft, container), known)
+    return VolumePaths(mounts, draft.env.get("HOME") or USER_HOME)
 
 
 def _placers(container: ManifestNode, pod: ManifestNode) -> Iterator[Placer]:

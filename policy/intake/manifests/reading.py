@@ -87,6 +87,15 @@ class LLMConfig(Struct, frozen=True):
     is_certain: bool = True
 
 
+class KnownVolumes(Struct):
+    """What was read about volumes, by the identity of each, with the volume itself."""
+
+    caches: dict[int, tuple[Any, bool]] = {}
+    """Whether a volume has files as in a cache."""
+    sources: dict[int, tuple[Any, tuple[str, str] | None]] = {}
+    """What identifies a volume, and the folder that it has; None if no container may write it."""
+
+
 class ManifestReader:
     """The state of reading a manifest: the engines, faults, ConfigMaps and ServingRuntimes so far."""
 
@@ -120,8 +129,7 @@ class ManifestReader:
         """What the containers of each pod may put into volumes, by its pointer, with its spec."""
         self.claimed_volumes: dict[int, tuple[Any, frozenset[str]]] = {}
         """The volumes that each controller claims, by its identity, with the controller itself."""
-        self.cache_volumes: dict[int, tuple[Any, bool]] = {}
-        """Whether volumes have files as in a cache, by the identity of each, with the volume itself."""
+        self.known_volumes = KnownVolumes()
         self.hardware: dict[str, list[HardwareSign]] = {}
         """The signs of hardware in each pod, by its pointer."""
         self.runtime_doubts: dict[str, list[str]] = {}

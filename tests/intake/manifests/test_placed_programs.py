@@ -132,6 +132,30 @@ def test_it_counts_in_a_volume_that_both_mount(
     assert [each.problem for each in read_manifest(document, "", faults)] == ([PLACED_PROGRAM] if is_shared else [])
 
 
+CLAIM = {"persistentVolumeClaim": {"claimName": "c"}}
+AT_Y: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/y", "subPath": "z"}]}
+
+
+@table(
+    ("placer", "sources", "is_shared"),
+    [
+        (AT_Y, {"v": {"emptyDir": {}}}, True),
+        (OTHER, {"v": CLAIM, "w": CLAIM}, True),
+        (OTHER, {"v": {"hostPath": {"path": "/a"}}, "w": {"hostPath": {"path": "/a/b"}}}, True),
+        (OTHER, {"v": CLAIM, "w": {"persistentVolumeClaim": {"claimName": "d"}}}, False),
+        (OTHER, {"v": {"emptyDir": {}}, "w": {"emptyDir": {}}}, False),
+    ],
+)
+def test_it_may_be_mounted_elsewhere_or_have_another_name(
+    placer: dict[str, Any], sources: dict[str, Any], *, is_shared: bool
+) -> None:
+    copied = {"name": "b", "image": OWN_IMAGE, "command": ["cp", "/bin/sh", "/x/tr"], **placer}
+    engine = runs(f"echo '{SERVE}' | tr a b", **MOUNTED)
+    for document in (pod(engine, init=[copied]), pod(engine, copied)):
+        document["spec"]["volumes"] = [{"name": name, **source} for name, source in sources.items()]
+        assert problems(document) == ([PLACED_PROGRAM] if is_shared else [])
+
+
 def test_many_containers_that_put_programs_hide_none_that_names_the_server() -> None:
     placers = [runs("ln -s /bin/sh /x/sleep", f"b{number}", **MOUNTED) for number in range(4)]
     named = runs("ln -s $(which vllm) /x/sleep", "c", **MOUNTED)
