@@ -30,6 +30,10 @@ class PolicyError(Exception):
     """The base of every error that this project raises on purpose."""
 
 
+class LimitExceeded(PolicyError):
+    """A text exceeds a limit of its reader, so that what it contains is not known."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
     """One fault in a rule file; lines and columns count from 1."""

@@ -22,7 +22,7 @@ from policy.cli.requests import (
     parse_documents,
     read_bounded,
 )
-from policy.errors import RulesInvalid
+from policy.errors import LimitExceeded, RulesInvalid
 from policy.escaping import escape_line
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.messages import listed
@@ -47,7 +47,8 @@ class Found(Struct):
 
     ``places`` has the files of the documents of a folder; ``index`` is the number in a list, ``name`` a name for a
     document without one. ``root`` is the folder to which the files are relative. ``is_last``: whether the input has no
-    further document; false if that is not known, as with lines and rows.
+    further document; false if that is not known, as with lines and rows. ``is_unread``: whether the fault is that there
+    is no whole text, or more of it than is read; else it is in another format.
     """
 
     file: str
@@ -61,6 +62,7 @@ class Found(Struct):
     name: str = ""
     root: str = ""
     is_last: bool = False
+    is_unread: bool = False
 
 
 def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> Iterator[Found]:
@@ -73,17 +75,18 @@ def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> I
         trees: list[YamlNode | None] = []
         source = load_source(name, recursive=recursive, render=render, command=command, trees=trees)
     except Unreadable as error:
-        yield Found(shown, fault=_without_name("; ".join(error.lines), shown), is_last=True)
+        yield _unread(error, shown)
         return
     except (OSError, ValueError) as error:
-        yield Found(shown, fault=f"cannot be read: {error}", is_last=True)
+        yield Found(shown, fault=f"cannot be read: {error}", is_last=True, is_unread=True)
         return
     if not isinstance(source, FolderContents):
         yield Found(shown, source, is_last=True)
         return
     for number, line in enumerate(source.unread, 1):
         file, _, fault = line.partition(": ")
-        yield Found(file, fault=fault, is_last=number == len(source.unread) and not source.documents)
+        is_last = number == len(source.unread) and not source.documents
+        yield Found(file, fault=fault, is_last=is_last, is_unread=line in source.too_large)
     if source.documents:
         root = YamlNode([each or YamlNode(None, 0, 0) for each in trees], 1, 1)
         yield Found(shown, source.documents, root, places=source.places, root=name, is_last=True)
@@ -106,7 +109,7 @@ def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator
         else:
             data = first + stream.read(MAX_FILE + 1 - len(first))
             if len(data) > MAX_FILE:
-                raise Unreadable(f"{shown}: cannot be read: more than {MAX_FILE:,} bytes")
+                raise Unreadable(f"{shown}: cannot be read: more than {MAX_FILE:,} bytes", is_unread=True)
             text = _decoded(data, shown)
     yield from _of_text(name, shown, text, render=render, command=command)
 
@@ -123,7 +126,7 @@ def _of_text(name: str, shown: str, text: str | None, *, render: bool, command: 
         text = Path(name).read_text(errors="replace")[: MAX_FILE + 1] if text is None and _is_yaml(name) else text
         parts = [] if text is None or len(text) > MAX_FILE else _split(text)
         if len(parts) < 2:  # noqa: PLR2004  # one document has no others to report
-            yield Found(shown, fault=_without_name("; ".join(error.lines), shown), is_last=True)
+            yield _unread(error, shown)
             return
         yield from _one_by_one(parts, shown)
 
@@ -142,7 +145,8 @@ def _one_by_one(parts: list[tuple[int, str]], shown: str) -> Iterator[Found]:
             documents = read_documents(text, shown, MAX_FILE, left, resolve)
         except RulesInvalid as error:
             fault = error.faults[0]
-            yield Found(shown, fault=fault.message, line=fault.line + before, column=fault.column)
+            is_unread = isinstance(error, LimitExceeded)
+            yield Found(shown, fault=fault.message, line=fault.line + before, column=fault.column, is_unread=is_unread)
             continue
         for document, tree in zip(documents, trees, strict=True):
             _move(tree, before)
@@ -197,11 +201,12 @@ class RawDocument(Struct, frozen=True, gc=False):
     text: bytes = b""
     fault: str | None = None
     name: str = ""
+    is_unread: bool = False
 
     def found(self, shown: str) -> Found:
         """The document in a file of this name."""
         if self.fault is not None:
-            return Found(shown, fault=self.fault, line=self.number)
+            return Found(shown, fault=self.fault, line=self.number, is_unread=self.is_unread)
         found = of_json(self.text, shown, self.number)
         found.name = self.name
         return found
@@ -225,7 +230,7 @@ def lines_of(first: bytes, stream: LineStream, before: int = 0) -> Iterator[RawD
         if len(line) > MAX_LINE and not (line.endswith(b"\n") and len(line) <= MAX_LINE + 1):
             while line and not line.endswith(b"\n"):
                 line = stream.readline(MAX_LINE)
-            yield RawDocument(number, fault=f"a line of more than {MAX_LINE:,} bytes")
+            yield RawDocument(number, fault=f"a line of more than {MAX_LINE:,} bytes", is_unread=True)
         elif text := line.strip():
             yield RawDocument(number, text)
         line = stream.readline(MAX_LINE + 1)
@@ -258,7 +263,7 @@ def of_json(text: bytes, shown: str, number: int) -> Found:
     try:
         return Found(shown, read_bounded(text), line=number)
     except NotJson as error:
-        return Found(shown, fault=str(error), line=number)
+        return Found(shown, fault=str(error), line=number, is_unread=isinstance(error, LimitExceeded))
 
 
 def is_line(line: bytes) -> bool:
@@ -290,7 +295,12 @@ def _decoded(data: bytes, shown: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Unreadable(f"{shown}: cannot be read: {error}") from error
+        raise Unreadable(f"{shown}: cannot be read: {error}", is_unread=True) from error
+
+
+def _unread(error: Unreadable, shown: str) -> Found:
+    fault = _without_name("; ".join(error.lines), shown)
+    return Found(shown, fault=fault, is_last=True, is_unread=error.is_unread)
 
 
 def _without_name(text: str, shown: str) -> str:

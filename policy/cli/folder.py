@@ -99,11 +99,15 @@ class FileDecision(ManifestDecision, frozen=True, kw_only=True):
 
 
 class FolderContents(Struct, frozen=True):
-    """The documents of a folder with their places, and a message for each file that cannot be read."""
+    """The documents of a folder with their places, and a message for each file that cannot be read.
+
+    ``too_large`` has those of files that have no whole text, or more of it than is read.
+    """
 
     documents: list[Any]
     places: list[Place]
     unread: list[str]
+    too_large: set[str]
 
     def name_of(self, path: str) -> str:
         """A name for a path such as ``[3].spec``: the file, and the object's name or the path in the file."""
@@ -237,7 +241,7 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
     Raises:
         Unreadable: it contains nothing or too much.
     """
-    contents = FolderContents([], [], [])
+    contents = FolderContents([], [], [], set())
     left, count = MAX_FILE, 0
     root = folder.resolve()
     with err.working(f"reading {escape_line(str(folder))}"):
@@ -260,6 +264,7 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
                 documents = script_files.documents_of(path, text, root, found) if text.strip() else []
             except Unreadable as error:
                 contents.unread.extend(error.lines)
+                contents.too_large.update(error.lines if error.is_unread else ())
                 continue
             contents.documents.extend(documents)
             if trees is not None:

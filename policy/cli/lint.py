@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from policy.cli.commands import command_app
-from policy.cli.console import FOUND, DefaultOption, RulesOption, err, out
+from policy.cli.console import FOUND, USAGE, DefaultOption, RulesOption, err, out
 from policy.cli.fleet import FleetOptions, entries_of
 from policy.cli.fleet_sources import documents_of
 from policy.cli.outputs import check_names
@@ -59,7 +59,8 @@ def lint(
 ) -> None:
     """Print a line for each engine in files that would not start, with file, line and column.
 
-    Files without engines are skipped. Exits with 1 if an engine would not start. Example:
+    Files without engines are skipped. Exits with 1 if an engine would not start, and with 2 if a file is missing or
+    exceeds a limit. Example:
     `runner-policy lint deploy/*.yaml --models models`
     """
     check_names(files)
@@ -67,8 +68,8 @@ def lint(
     _, policy = load_policy(rules or default_folder(), default_release, models.find, compile_all=False)
     options = FleetOptions(recursive=recursive, nearest=nearest, remedies=REMEDIES)
     impact = Impact(policy, (), today(), from_own=True, remedies=REMEDIES)
-    stopped = left = 0
-    for entry in _entries(files, policy, options):
+    stopped = left = unread = 0
+    for entry, is_unread in _entries(files, policy, options):
         errors, undecided = _judged(entry, impact)
         place = escape_line(f"{_place(entry)}: {entry.name}")
         for message in errors:
@@ -77,17 +78,23 @@ def lint(
             err.print(f"{place}: not decided: {escape_line(undecided)}", markup=False)
         stopped += bool(errors)
         left += bool(undecided)
+        unread += is_unread
+    if unread:
+        raise typer.Exit(USAGE)
     raise typer.Exit(FOUND if stopped or (left and strict) else 0)
 
 
-def _entries(files: list[str], policy: Policy, options: FleetOptions) -> Iterator[Entry]:
-    """The deployments in files, without what is neither a manifest nor a request, such as a tool's configuration."""
+def _entries(files: list[str], policy: Policy, options: FleetOptions) -> Iterator[tuple[Entry, bool]]:
+    """The deployments in files, without what is neither a manifest nor a request, such as a tool's configuration.
+
+    Each is with whether it is what could not be read, because it is missing or exceeds a limit.
+    """
     for file in files:
         for found in documents_of(file, recursive=options.recursive, render=False, command="lint"):
             document = found.document
             is_other = type(document) is dict and INPUTS.isdisjoint(document)
             if not is_other or is_bare_manifest(document, policy.releases.images):
-                yield from entries_of(found, policy.releases, options, [])
+                yield from ((entry, found.is_unread) for entry in entries_of(found, policy.releases, options, []))
 
 
 def _judged(entry: Entry, impact: Impact) -> tuple[list[str], str]:

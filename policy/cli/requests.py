@@ -16,7 +16,7 @@ from msgspec import structs
 
 from policy.cli.console import INVALID, USAGE, err, fail
 from policy.edits.json_nodes import placed_json
-from policy.errors import EngineFailed, PolicyError, Remedy, RequestInvalid, RulesInvalid
+from policy.errors import EngineFailed, LimitExceeded, PolicyError, Remedy, RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
@@ -24,7 +24,7 @@ from policy.intake.model_lookup import no_models
 from policy.masking import HiddenName
 from policy.messages import enumerated, quoted
 from policy.parser.files import read_at_most
-from policy.parser.jsontext import TOO_DEEP, NotJson, TooManyValues, check_values, read_json
+from policy.parser.jsontext import NotJson, TooManyValues, check_values, read_json
 from policy.parser.yamltree import read_documents, too_many
 from policy.policy import Policy
 from policy.problems import fault_lines, request_problem
@@ -134,10 +134,14 @@ def load_policy(
 
 
 class Unreadable(PolicyError):
-    """An input that cannot be read; ``lines`` has the messages, each with the name of the input."""
+    """An input that cannot be read; ``lines`` has the messages, each with the name of the input.
 
-    def __init__(self, *lines: str) -> None:
+    ``is_unread``: whether there is no whole text, or more of it than is read; else it is in another format.
+    """
+
+    def __init__(self, *lines: str, is_unread: bool = False) -> None:
         self.lines = lines
+        self.is_unread = is_unread
         super().__init__("\n".join(lines))
 
 
@@ -165,10 +169,10 @@ def load_text(path: Path | str, limit: int = MAX_FILE, *, pipes: bool = False, e
             sys.stdin.buffer.read(limit + 1) if str(path) == "-" else read_at_most(Path(path), limit + 1, pipes=pipes)
         )
         if len(data) > limit:
-            raise Unreadable(f"{name}: cannot be read: more than {limit:,} bytes")
+            raise Unreadable(f"{name}: cannot be read: more than {limit:,} bytes", is_unread=True)
         return data.decode(errors=errors)
     except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{name}: cannot be read: {error}") from error
+        raise Unreadable(f"{name}: cannot be read: {error}", is_unread=True) from error
 
 
 def read_document(file: str) -> Any:
@@ -200,12 +204,13 @@ def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[An
     try:
         document = read_json_manifest(text.encode(), read_bounded)
     except TooManyValues as error:
-        raise Unreadable(f"{file}: {error}") from error
+        raise Unreadable(f"{file}: {error}", is_unread=True) from error
     except NotJson as error:
         if text.lstrip().startswith(("{", "[")):
             faults.append(f"{file}: {error}")
-        if faults and (named_json or str(error) == TOO_DEEP):
-            raise Unreadable(*faults) from error
+        exceeds_limit = isinstance(error, LimitExceeded)
+        if faults and (named_json or exceeds_limit):
+            raise Unreadable(*faults, is_unread=exceeds_limit) from error
     else:
         if trees is not None and len(text) <= MAX_PLACED and (tree := placed_json(text)) is not None:
             trees.append(tree)
@@ -220,7 +225,8 @@ def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[An
         return read_documents(text, file, MAX_FILE, MAX_VALUES, resolve)
     except RulesInvalid as error:
         remedy = {too_many(MAX_VALUES): YAML_LIMIT_REMEDY}
-        raise Unreadable(*faults, *(f"{fault}{remedy.get(fault.message, '')}" for fault in error.faults)) from error
+        faults += [f"{fault}{remedy.get(fault.message, '')}" for fault in error.faults]
+        raise Unreadable(*faults, is_unread=isinstance(error, LimitExceeded)) from error
 
 
 def read_bounded(text: bytes) -> Any:

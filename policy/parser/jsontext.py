@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy.errors import PolicyError
+from policy.errors import LimitExceeded, PolicyError
 
 MAX_DEPTH: Final = 64
 TOO_DEEP: Final = f"nested too deeply: at most {MAX_DEPTH} levels are read"
@@ -42,7 +42,11 @@ class NotJson(PolicyError):
     """The text is not JSON, or exceeds a bound; the message says why."""
 
 
-class TooManyValues(NotJson):
+class TooDeep(NotJson, LimitExceeded):
+    """The text may be JSON, but has more levels than are read."""
+
+
+class TooManyValues(NotJson, LimitExceeded):
     """The text may be JSON, but has more keys and values than are read."""
 
 
@@ -59,9 +63,9 @@ def read_json(body: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise NotJson(f"not UTF-8: byte {_bad_byte(body)} is not part of a character") from error
     except RecursionError as error:
-        raise NotJson(TOO_DEEP) from error
+        raise TooDeep(TOO_DEEP) from error
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(document) > MAX_DEPTH:
-        raise NotJson(TOO_DEEP)
+        raise TooDeep(TOO_DEEP)
     return document
 
 

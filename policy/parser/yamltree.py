@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import yaml
 
-from policy.errors import Fault, RulesInvalid
+from policy.errors import Fault, LimitExceeded, RulesInvalid
 from policy.masking import HIDDEN, MIN_VALUE
 from policy.messages import quoted
 from policy.parser.yaml_advice import explain, explain_template
@@ -39,6 +39,10 @@ Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 T = TypeVar("T")
 
 Content: TypeAlias = "str | int | float | bool | list[YamlNode] | dict[str, YamlNode] | None"
+
+
+class YamlTooLarge(RulesInvalid, LimitExceeded):
+    """The text may be YAML, but has more characters, levels, values or digits than are read."""
 
 
 @dataclass(slots=True)
@@ -108,7 +112,7 @@ def read_documents(
         if template is not None:
             raise refusal_at(path, template.line, template.column, template.message) from error
         message = SecretValues(secrets_of_text(text)).hidden(fault.message)
-        raise refusal_at(path, fault.line, fault.column, message) from error
+        raise type(error)([Fault(path, fault.line, fault.column, message)]) from error
     if not found:
         raise refusal_at(path, 1, 1, EMPTY)
     return found
@@ -126,10 +130,10 @@ def compose_bounded(text: str, path: str, max_bytes: int, compose: Callable[[], 
         RulesInvalid: with one fault, at the first position that cannot be read.
     """
     if len(text) > max_bytes:
-        raise refusal_at(path, 1, 1, f"expected at most {max_bytes} characters, got {len(text)}")
+        raise YamlTooLarge([Fault(path, 1, 1, f"expected at most {max_bytes} characters, got {len(text)}")])
     # The scanner compares each directive with all earlier ones; tags are not supported anyway.
     if text.count("%TAG") > MAX_DIRECTIVES:
-        raise refusal_at(path, 1, 1, f"more than {MAX_DIRECTIVES} `%TAG` directives; remove them")
+        raise YamlTooLarge([Fault(path, 1, 1, f"more than {MAX_DIRECTIVES} `%TAG` directives; remove them")])
     try:
         return compose()
     except yaml.MarkedYAMLError as error:
@@ -207,7 +211,7 @@ class _Composer:
                         self.place(open_nodes[-1], keys, node, event)
                     if isinstance(node.value, dict | list) and not is_alias:
                         if len(open_nodes) == MAX_DEPTH:
-                            raise self.refusal(event, f"nested more than {MAX_DEPTH} deep")
+                            raise self.too_large(event, f"nested more than {MAX_DEPTH} deep")
                         open_nodes.append(node)
                         keys.append(None)
                     elif not open_nodes:
@@ -223,7 +227,7 @@ class _Composer:
         """Add to the number of values, which is limited."""
         self.nodes += nodes
         if self.nodes > self.max_nodes:
-            raise self.refusal(event, too_many(self.max_nodes))
+            raise self.too_large(event, too_many(self.max_nodes))
 
     def anchor(self, event: yaml.NodeEvent) -> None:
         """Handle an anchor: refused in a single document."""
@@ -301,7 +305,7 @@ class _Composer:
         if tag not in {"null", "bool", "int", "float"}:
             return str(event.value)
         if len(event.value) > MAX_NUMBER:
-            raise self.refusal(event, f"invalid number {quoted(event.value)}; put it in quotes")
+            raise self.too_large(event, f"invalid number {quoted(event.value)}; put it in quotes")
         try:
             value = self.scalars.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", event.value))
         except ValueError as error:
@@ -312,6 +316,9 @@ class _Composer:
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
         return refusal_at(self.path, *position_of(event), message)
+
+    def too_large(self, event: yaml.Event, message: str) -> YamlTooLarge:
+        return YamlTooLarge([Fault(self.path, *position_of(event), message)])
 
 
 class DocumentStream(_Composer):
@@ -360,7 +367,7 @@ class DocumentStream(_Composer):
         size, levels = self.size(node)
         self.count(event, size)
         if len(open_nodes) + levels > MAX_DEPTH:
-            raise self.refusal(event, f"nested more than {MAX_DEPTH} deep")
+            raise self.too_large(event, f"nested more than {MAX_DEPTH} deep")
         return YamlNode(node.value, *position_of(event), written=node.written)
 
     def size(self, node: YamlNode) -> tuple[int, int]:
