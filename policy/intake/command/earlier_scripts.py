@@ -105,6 +105,32 @@ def effects_beside(
     return EarlierEffects([*map(as_uncertain, found.installations)], found.doubts)
 
 
+def doubts_after(
+    commands: Iterable[CommandBeside],
+    env: Variables,
+    server: ServerCommand,
+    folder: str,
+    start: str,
+    volumes: VolumePaths,
+) -> list[str]:
+    """Why the next start of a server may load another model in a volume, because of commands at the end of this one.
+
+    See ``effects_beside`` for the arguments.
+    """
+    reader = _Reader(env, server.environment, "", starts_shell=False)
+    reader.files.enter(folder)
+    if not reader.files.names_kept(server, start, volumes):
+        return []
+    reader.runs, reader.moment = "may run", "before the next start"
+    for command in commands:
+        reader.field = command.field
+        reader.files.enter(command.folder or folder)
+        reader.read_words(command.words)
+    reader.files.enter(folder)
+    unread = [doubt for kind, doubt in reader.doubts.items() if kind == "unread"]
+    return [*unread, *reader.files.other_models(server, start, volumes, are_kept=True)]
+
+
 class _Reader:
     """Reads scripts, and keeps the first doubt of each kind."""
 
@@ -113,6 +139,7 @@ class _Reader:
         self.environment = environment
         self.field = field
         self.runs = "runs"
+        self.moment = "before the start"
         self.starts_shell = starts_shell
         self.context = note_variables(env, ScriptContext(ExpansionBudget())).inner_context()
         self.files = ReplacedFiles()
@@ -154,7 +181,7 @@ class _Reader:
                 cause = f"a script before the start cannot be read, and it may install another vLLM: {error}"
                 self.installations.append(Installation(None, cause))
             else:
-                why = f"`{self.field}` {self.runs} before the start and cannot be read: {error}"
+                why = f"`{self.field}` {self.runs} {self.moment} and cannot be read: {error}"
                 self.doubts.setdefault("unread", why)
 
     def effects(
@@ -195,7 +222,7 @@ class _Reader:
         words = command.words
         found = server_of(words, [""] * len(words), self.env, command.env, self.context)
         if isinstance(found, UnreadableCommand) and found.remedy != NO_START_REMEDY:
-            yield "unread", f"{found.why}, and `{self.field}` {self.runs} it before the start"
+            yield "unread", f"{found.why}, and `{self.field}` {self.runs} it {self.moment}"
         elif isinstance(found, ServerCommand) and not only_shows_help(found):
             yield "started", f"`{self.field}` also starts vLLM"
         for doubt in replaced_triton(words):

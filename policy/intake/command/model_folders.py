@@ -152,6 +152,7 @@ class ChangedModels(Struct):
             if is_model in found or (are_kept and not volumes.keep(paths[-1])):
                 continue
             maker = next(filter(None, (self._made.get(each) or self._filler(name, each) for each in paths)), None)
+            maker = maker or (self._filled.get("/") if are_kept else None)  # else it may replace vLLM, too
             changed = self._changed if is_model else written
             changer = maker or next(filter(None, map(changed.get, paths)), self._many if is_model else None)
             if changer is None and is_possible and not name.startswith("$"):

@@ -210,6 +210,20 @@ class _CommandsBefore(Struct):
         )
         run.triton = self.triton
 
+    def add_last(self, run: _Run) -> None:
+        """Add to a run what the commands up to here may do to a model in a volume, as it may start again with that."""
+        server, files = run.server, copy(self.files)
+        files.enter(run.folder)
+        if not files.names_kept(server, self.start_folder, self.volumes):
+            return
+        named = frozenset(server.words)
+        self.unread = [_without_models(command, named) for command in self.unread if not command.unreached]
+        self.read()
+        files = copy(self.files)
+        files.enter(run.folder)
+        doubts = files.other_models(server, self.start_folder, self.volumes, are_kept=True)
+        run.found = replace(run.found, folder_doubts=[*dict.fromkeys([*run.found.folder_doubts, *doubts])])
+
     def _in_start_folder(self, files: ReplacedFiles, server: ServerCommand) -> Iterable[str]:
         """Why a server may load another model from the folder in which the whole command starts, or from a volume."""
         if not (self.start_folder or self.volumes):
@@ -269,8 +283,8 @@ def server_in_script(
     if not runs:
         return _unreached(never, unread, place)
     run = runs[0]
-    if run.is_beside or (run is piped and commands[-1].is_piped):
-        before.add_later(run)
+    is_beside = run.is_beside or (run is piped and commands[-1].is_piped)
+    (before.add_later if is_beside else before.add_last)(run)
     first = run.found
     context.budget.copy(len(first.env))
     unreached = next((why for found, why in never if _invocation(found) != _invocation(first)), first.unreached)

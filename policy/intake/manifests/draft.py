@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import expansion, launcher
-from policy.intake.command.earlier_scripts import effects_beside
+from policy.intake.command.earlier_scripts import doubts_after, effects_beside
 from policy.intake.command.kubernetes_references import expand_references
 from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.programs import STARTS_VLLM, is_program, passes_server, server_names, starts_server
@@ -88,6 +88,8 @@ class EngineDraft:
 
     volumes: VolumePaths = NO_VOLUMES
     """The mounts of the volumes that commands of the container may write."""
+    last_commands: tuple[CommandBeside, ...] = ()
+    """The hooks that run when the container ends; what they change in a volume is there at its next start."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
@@ -425,7 +427,7 @@ class EngineDraft:
         """
         if not self.is_within_limits():
             return
-        if self.commands_beside:
+        if self.commands_beside or self.last_commands:
             installed = [*installed, *self._read_beside()]
         if not self.places or self.places[0] == ENTRY_POINT_PLACE or self.places[0].startswith("args"):
             self.doubts += filter(None, [startup_doubt("bash", NO_OPTIONS, self.env)])  # an entry point may be a script
@@ -513,8 +515,12 @@ class EngineDraft:
             words = self.words if self.words and not self.words[0].startswith("-") else [*VLLM_SERVE, *self.words]
             found = launcher.find_server(words, self.env, is_command=True)
             server = found if isinstance(found, ServerCommand) else None
-        effects = effects_beside(self.commands_beside, self.env, server, self.folder, self.start_folder(), self.volumes)
+        folder, start, volumes = self.folder, self.start_folder(), self.volumes
+        effects = effects_beside(self.commands_beside, self.env, server, folder, start, volumes)
         self.doubts += effects.doubts
+        if self.last_commands and server is not None:
+            later = doubts_after(self.last_commands, self.env, server, folder, start, volumes)
+            self.doubts += [doubt for doubt in later if doubt not in (*self.doubts, *server.doubts)]
         return effects.installations
 
     def folder_after(self, folders: Iterable[str]) -> str:

@@ -42,9 +42,10 @@ def read_hook(
 ) -> bool:
     """Read a hook or probe; returns whether it is an item with a problem, because it starts or may start vLLM's server.
 
-    Any other one is added to the ``draft``, because it may change what the engine loads, unless it ``is_last``: nothing
-    starts after it with the same files. ``words`` is its command, which has the variables of the container and runs in
-    ``folder``, or in the container's folder if that is empty. ``name`` is its name in messages.
+    Any other one is added to the ``draft``, because it may change what the engine loads; with ``is_last`` only in a
+    volume, as nothing starts after it with the files of the container. ``words`` is its command, which has the
+    variables of the container and runs in ``folder``, or in the container's folder if that is empty. ``name`` is its
+    name in messages.
     """
     if not words:
         return False
@@ -64,8 +65,11 @@ def read_hook(
     is_unread = isinstance(found, UnreadableCommand) and (found.names_vllm or draft.runs_other_program_in_vllms_image())
     is_placed = not (is_server or is_unread) and draft.may_run_placed(plain, found)
     if not (is_server or is_unread or is_placed):
-        if not is_last:
-            draft.commands_beside.append(CommandBeside(name, words, folder))
+        beside = CommandBeside(name, words, folder)
+        if is_last:
+            draft.last_commands = (*draft.last_commands, beside)
+        else:
+            draft.commands_beside.append(beside)
         return False
     _add_problem(node, name, "starts" if is_server else "may start")
     return True
@@ -84,7 +88,7 @@ def read_hooks(
     added_variables: Iterable[str] = (),
     replaced_variables: Iterable[str] = (),
 ) -> None:
-    """Read the hooks and probes of a container of Kubernetes; its files do not outlive its ``preStop``.
+    """Read the hooks and probes of a container of Kubernetes; only its volumes outlive its ``preStop``.
 
     ``variables`` are its lists of variables, by default its ``env``. See ``read_container`` for ``added_variables`` and
     ``replaced_variables``. A ``postStart`` that Kubernetes refuses is a note on the container, if it is an engine.

@@ -1,4 +1,4 @@
-"""Files of a model that a command writes by another path at which the same volume is mounted."""
+"""Files of a model in a volume: written by another path of the volume, or for the next start of the engine."""
 
 from __future__ import annotations
 
@@ -203,3 +203,77 @@ def test_a_hook_may_change_a_model_by_another_mount(ask: Asking, field: str) -> 
     fields = {field: {"postStart": hook} if field == "lifecycle" else hook}
     assert decided(ask, pod(f"exec vllm serve {MODEL}", [MODELS, A], **fields)) == shared()
     assert decided(ask, pod(f"exec vllm serve {MODEL}", [MODELS, mount("/a", "w")], **fields)) == []
+
+
+CHANGES = [f"`cp` may change the files of the folder `{MODEL}` before vLLM loads them"]
+MAKES = [f"`cp` may make the folder `{MODEL}`, and vLLM loads it instead of that model"]
+UNREAD = "the file `/cfg/x.sh` is a script that is not read, and `lifecycle.preStop` may run it before the next start"
+AT_END: list[tuple[str, list[dict[str, Any]], list[str]]] = [
+    (f"{COPY} {MODEL}", [MODELS], MAKES),
+    (f"sleep 5; {COPY} {MODEL}/", [mount(MODEL)], MAKES),
+    (f"cp /x {MODEL}/config.json", [mount(f"{MODEL}/config.json", subPath="x")], CHANGES),
+    ("cd /models && cp /x q/config.json", [MODELS], CHANGES),
+    (f"{COPY} /a/q/", [MODELS, A], shared()),
+    (f"rm {MODEL}/config.json", [MODELS], [each.replace("`cp`", "`rm`") for each in CHANGES]),
+    (f"{COPY} {MODEL}/", [], []),
+    (f"{COPY} {MODEL}/", [mount("/data")], []),
+    (f"{COPY} {MODEL}/", [mount("/models", "c")], []),
+    (f"{COPY} /a/q/", [MODELS, mount("/a", "w")], []),
+    ("pip uninstall -y triton", [MODELS], []),
+    ("cp /x /usr/local/bin/vllm", [MODELS], []),
+    *(
+        (script, [MODELS], [])
+        for script in (
+            *("sleep 30", "kill -SIGTERM 1", "kill $(pgrep -f vllm)", "pkill -TERM vllm; sleep 10", "ray stop"),
+            *("curl -X POST localhost:8000/drain && sleep 5", "touch /tmp/stop; sleep ${X:-3}", "nginx -s quit"),
+            "while curl -s localhost:8000/metrics | grep -q running; do sleep 1; done",
+            *(f"echo $(date) >> {MODEL}.log", f"ls {MODEL}", "rm -rf /dev/shm/* /tmp/x", "date >> /proc/1/fd/1"),
+        )
+    ),
+]
+
+
+@table("source", [EMPTY, CLAIM])
+@table(
+    ("script", "mounts", "expected"),
+    [
+        *AT_END,
+        ("/cfg/x.sh", [MODELS], [UNREAD]),
+        ("/cfg/x.sh", [mount("/data")], []),
+        ("/cfg/x.sh", [], []),
+        ("tar -C / -xf /x.tar", [MODELS], [
+            f"`tar` may make the folder `{MODEL}`, and vLLM loads it instead of that model"
+        ]),
+    ],
+)  # fmt: skip
+def test_a_hook_at_the_end_may_change_a_model_in_a_volume_for_the_next_start(
+    ask: Asking, source: dict[str, Any], script: str, mounts: list[dict[str, Any]], expected: list[str]
+) -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", script]}}}
+    sources = {"v": source, "w": EMPTY, "c": {"configMap": {"name": "c"}}}
+    for command in (["sh", "-c", SERVE], ["vllm", "serve", MODEL]):
+        assert decided(ask, pod("", mounts, sources, command=command, lifecycle=hook)) == expected
+
+
+@table("source", [EMPTY, CLAIM])
+@table(("script", "mounts", "expected"), AT_END)
+def test_a_command_after_the_start_may_change_it_too(
+    ask: Asking, source: dict[str, Any], script: str, mounts: list[dict[str, Any]], expected: list[str]
+) -> None:
+    sources = {"v": source, "w": EMPTY, "c": {"configMap": {"name": "c"}}}
+    for command in (f"{SERVE}; {script}", f"bash -c '{SERVE}'; {script}", f"{SERVE} || {{ {script}; }}"):
+        assert decided(ask, pod(command, mounts, sources)) == expected
+    for command in (f"exec {SERVE}; {script}", f"{SERVE}; exit 0; {script}"):
+        assert decided(ask, pod(command, mounts, sources)) == []
+
+
+@table("script", [f"{COPY} {MODEL}/; {SERVE}", f"{SERVE} & sleep 1; {COPY} {MODEL}/; wait"])
+def test_a_command_before_the_end_of_the_start_changes_it_once(ask: Asking, script: str) -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", f"{COPY} {MODEL}/"]}}}
+    assert decided(ask, pod(script, [MODELS], lifecycle=hook)) == MAKES
+
+
+def test_a_client_after_the_start_may_name_the_model(ask: Asking) -> None:
+    assert decided(ask, pod(f"{SERVE}; python3 /x.py --model {MODEL}", [MODELS])) == decided(
+        ask, pod(f"{SERVE}; python3 /x.py", [MODELS])
+    )
