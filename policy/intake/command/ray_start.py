@@ -17,6 +17,7 @@ from policy.intake.command.program_walk import server_of
 from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.script_context import RayJob, ScriptContext
 from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand
+from policy.intake.command.volume_paths import NO_VOLUMES, VolumePaths
 from policy.intake.command_line import Installation  # noqa: TC001  # as above
 from policy.stated_secrets import secret_values
 
@@ -35,7 +36,7 @@ class RayStart(Struct, frozen=True):
     ``env`` has the variables that it sets; None for unknown values. ``is_read``: whether all of them are there.
     ``folders`` has the working folders that it changes to, ``installation`` the vLLM that it may make run, ``files``
     what else its scripts may change, and ``secrets`` the values that it gives to variables with the name of a secret.
-    ``is_possible``: whether the command may start Ray at all.
+    ``is_possible``: whether the command may start Ray at all. ``volumes`` are the mounts of its container.
     """
 
     env: dict[str, str | None]
@@ -46,6 +47,7 @@ class RayStart(Struct, frozen=True):
     files: list[tuple[ReplacedFiles, str]] = []
     secrets: frozenset[str] = frozenset()
     is_possible: bool = True
+    volumes: VolumePaths = NO_VOLUMES
 
     def installation_for(self, server: ServerCommand) -> Installation | None:
         """The vLLM that may run instead of the image's if Ray starts a server."""
@@ -64,15 +66,18 @@ class RayStart(Struct, frozen=True):
         for files, folder in self.files:
             files.enter(folder)
             found.update(dict.fromkeys(files.other_models(server)))
-            if start:
-                found.update(dict.fromkeys(files.other_models(server, start)))
+            if start or self.volumes:
+                found.update(dict.fromkeys(files.other_models(server, start, self.volumes)))
         return [*found]
 
 
-def ray_start(words: Sequence[str], env: Variables, *, has_hidden_variables: bool = False) -> RayStart:
+def ray_start(
+    words: Sequence[str], env: Variables, *, has_hidden_variables: bool = False, volumes: VolumePaths = NO_VOLUMES
+) -> RayStart:
     """Read the command of a container in which Ray runs.
 
     `env` is what the container gets; with ``has_hidden_variables`` it may have variables whose names are unknown.
+    ``volumes`` are the mounts of the container.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return RayStart({}, is_read=False, doubts=[TOO_LONG_MESSAGE])
@@ -90,4 +95,4 @@ def ray_start(words: Sequence[str], env: Variables, *, has_hidden_variables: boo
         is_possible = isinstance(found, UnreadableCommand) and found.remedy != NO_START_REMEDY
         return RayStart({}, is_read=False, doubts=[shown.hidden(why)], secrets=secrets, is_possible=is_possible)
     doubts = [shown.hidden(doubt) for doubt in found.doubts]
-    return RayStart(found.env, True, found.folders, doubts, found.installation, job.files, secrets)
+    return RayStart(found.env, True, found.folders, doubts, found.installation, job.files, secrets, volumes=volumes)

@@ -62,7 +62,8 @@ def apply_ray_start(draft: EngineDraft, options: str, *, is_kept: bool) -> RaySt
     if not (draft.words or options or is_kept):
         return None
     words = start_words(draft.words, options, is_kept=is_kept)
-    start = ray_start(words, draft.env, has_hidden_variables=draft.has_hidden_variables)
+    hidden = draft.has_hidden_variables
+    start = ray_start(words, draft.env, has_hidden_variables=hidden, volumes=draft.volumes)
     draft.env.update(start.env)
     draft.secrets |= start.secrets
     draft.folder = draft.folder_after(start.folders) if start.is_read else ANY_FOLDER

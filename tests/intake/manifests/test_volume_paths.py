@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from shipped_images import read_manifest
 from tables import table
 
+from policy.intake.command_line import COMMAND_DOUBT
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
@@ -277,3 +279,20 @@ def test_a_client_after_the_start_may_name_the_model(ask: Asking) -> None:
     assert decided(ask, pod(f"{SERVE}; python3 /x.py --model {MODEL}", [MODELS])) == decided(
         ask, pod(f"{SERVE}; python3 /x.py", [MODELS])
     )
+
+
+@table(("path", "is_changed"), [("/a", True), ("/b", False)])
+def test_what_starts_ray_may_change_a_model_by_another_mount(path: str, *, is_changed: bool) -> None:
+    spec = pod(f"{COPY} {path}/q/; ray start --head --block", [MODELS, A])["spec"]
+    group = {"rayStartParams": {}, "template": {"spec": spec}}
+    model = {"model_id": "m", "model_source": MODEL}
+    serve = {"applications": [{"args": {"llm_configs": [{"model_loading_config": model}]}}]}
+    for kind, fields in (
+        ("RayJob", {"rayClusterSpec": {"headGroupSpec": group}, "entrypoint": SERVE}),
+        ("RayService", {"rayClusterConfig": {"headGroupSpec": group}, "serveConfigV2": json.dumps(serve)}),
+    ):
+        document = {"apiVersion": "ray.io/v1", "kind": kind, "metadata": {"name": "r"}, "spec": fields}
+        [found] = read_manifest(document, "", [])
+        assert [each for each in found.doubts if "also mounted" in each] == (
+            [COMMAND_DOUBT.format(each) for each in shared()] if is_changed else []
+        )
