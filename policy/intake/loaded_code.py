@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.masking import masked
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ def _is_foreign(name: str, own: frozenset[str]) -> bool:
 
 def _of_plugins(env: Mapping[str, str], set_by_command: Mapping[str, Any]) -> Iterator[str]:
     if PLUGINS in env:
-        foreign = next((each for each in env[PLUGINS].split(",") if each not in OWN_PLUGINS), None)
+        text = env[PLUGINS]
+        foreign = next((each for each in text.split(",") if each not in OWN_PLUGINS), None)
         if foreign is not None:
-            yield f"`{PLUGINS}` loads the plug-in {quoted(foreign)} from outside vLLM; {NOT_RUN}"
+            shown = quoted(foreign if masked(text) == text else text)  # a secret's name may be in another part
+            yield f"`{PLUGINS}` loads the plug-in {shown} from outside vLLM; {NOT_RUN}"
     elif PLUGINS not in set_by_command:
         yield f"the value of `{PLUGINS}` is not known; it may load a plug-in from outside vLLM; {NOT_RUN}"

@@ -220,6 +220,25 @@ def test_no_answer_and_no_log_has_a_secret(asked: tuple[list[str], dict[str, Any
     assert [part for part in parts if part in said] == []
 
 
+SHORT: Final = "Zq7"
+
+
+@pytest.mark.parametrize("value", [SHORT, f'"{SHORT}"'])
+def test_a_short_secret_is_not_shown_where_it_is_stated(value: str) -> None:
+    texts = spellings("HF_TOKEN", value)
+    asked = [document for text in texts for document in of_text("--max-num-seqs", text)]
+    assert [document for document in asked if SHORT in answers(document)] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "is_shown"),
+    [("Zq7", True), ("Zq7Zq", True), ('"Zq7"', True), ("Zq7Zq7", False), ('"Zq7Z"', False), ("Zq7, Z", False)],
+)
+def test_a_secret_of_less_than_six_characters_is_shown_where_it_is_repeated(value: str, *, is_shown: bool) -> None:
+    document = deployment([*SERVE, "--api-key", value, "--max-num-seqs", value])
+    assert (SHORT in answers(document)) == is_shown
+
+
 SECRET: Final = "Zq8JbhpkJG4r"
 ENV: Final = [{"name": "API_KEY", "value": SECRET}]
 
