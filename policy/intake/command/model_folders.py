@@ -48,7 +48,9 @@ DRAFT_MODEL: Final = re.compile(r'"model"\s{0,9}:\s{0,9}"([^"\\]{1,1024})"')
 GLOB: Final = re.compile(r"[*?\[]")
 BOOLEAN_FLAG: Final = re.compile(r"--(?:enable|disable|no|enforce|trust|async|skip|use|language)[-_]")
 """Matches the beginning of a flag that takes no value, so that a word after it is the model."""
-
+HUB_CACHE: Final = re.compile(r"(?:^|/)(?:models--([^/]*+)|(?:modelinfos|transformers_modules)(?=/))")
+"""Matches the folder of a model in the hub's cache, or one for all models in that or vLLM's, within a path."""
+CACHE_DOUBT: Final = "{} may change the files of {} in a cache before vLLM loads them"
 MANY_DOUBT: Final = (
     "a command may change {} before vLLM reads it, as the container has too many mounts to compare their volumes"
 )
@@ -74,6 +76,8 @@ class ChangedModels(Struct):
     """The folders above those, with the programs."""
     _changed: dict[str, str] = {}
     """The folders above the paths that commands may write, with the programs."""
+    _cached: dict[str, str] = {}
+    """The models whose files in a cache commands may write, with the programs; an empty name is any model."""
     _may_make: dict[PossiblePath, str] = {}
     """The partly known paths that commands may make, with the programs."""
     _may_fill: dict[PossiblePath, str] = {}
@@ -87,6 +91,7 @@ class ChangedModels(Struct):
         """Note that a program may make a folder or a file."""
         if len(path) <= MAX_PATH:
             self._made.setdefault(path, program)
+            self._note_cached(program, path)
 
     def fill(self, program: str, path: str) -> None:
         """Note that a program may fill a folder."""
@@ -97,6 +102,15 @@ class ChangedModels(Struct):
     def write(self, program: str, path: str) -> None:
         """Note that a program may write a path, and so change the folders above it."""
         self._note_above(self._changed, program, path)
+        self._note_cached(program, path)
+
+    def _note_cached(self, program: str, path: str) -> None:
+        """Note the model of a path in a cache; the hub loads again what a program removes."""
+        if program in REMOVERS:
+            return
+        for name in HUB_CACHE.findall(path):
+            is_known = GLOB.search(name) is None and "$" not in name and len(self._cached) < MAX_CHANGED
+            self._cached.setdefault(name if is_known else "", program)
 
     def _note_above(self, folders: dict[str, str], program: str, path: str) -> None:
         folder = path.rpartition("/")[0]
@@ -160,6 +174,9 @@ class ChangedModels(Struct):
             if changer is not None:
                 found.add(is_model)
                 yield _doubt(name, changer, is_model=is_model, is_made=maker is not None)
+            elif is_model and (changer := self._cache_changer(name)) is not None:
+                found.add(is_model)
+                yield CACHE_DOUBT.format(quoted(changer), quoted(name))
             elif volumes.are_many:
                 found.add(is_model)
                 yield MANY_DOUBT.format(quoted(name))
@@ -169,6 +186,12 @@ class ChangedModels(Struct):
                         found.add(is_model)
                         yield SHARED_DOUBT.format(quoted(changer), quoted(name), quoted(other.mount))
                         break
+
+    def _cache_changer(self, name: str) -> str | None:
+        """The program that may write files of a model of the hub in a cache."""
+        if not self._cached or name[:1] in {".", *ROOT_CHARACTERS}:
+            return None
+        return self._cached.get(name.replace("/", "--")) or self._cached.get("")
 
     def _changer(self, name: str, other: OtherPath, written: Mapping[str, str], *, is_model: bool) -> str | None:
         """The program that may change a model or a file by another path of its volume."""

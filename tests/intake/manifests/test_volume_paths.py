@@ -296,3 +296,34 @@ def test_what_starts_ray_may_change_a_model_by_another_mount(path: str, *, is_ch
         assert [each for each in found.doubts if "also mounted" in each] == (
             [COMMAND_DOUBT.format(each) for each in shared()] if is_changed else []
         )
+
+
+HUB_FOLDER = "/root/.cache/huggingface/hub/models--Qwen--dense"
+FILE = "snapshots/1/config.json"
+
+
+@table(
+    ("script", "program"),
+    [
+        (f"cp /x {HUB_FOLDER}/{FILE}", "cp"),
+        (f"echo x > {HUB_FOLDER}/{FILE}", "echo"),
+        (f"sed -i s/a/b/ {HUB_FOLDER}/snapshots/*/config.json", "sed"),
+        (f"find {HUB_FOLDER} -name config.json -exec sed -i s/a/b/ {{}} +", "find"),
+        (f"cp /x /a/hub/models--Qwen--dense/{FILE}", "cp"),
+        ("cp /x /a/hub/models--$O--dense/refs/main", "cp"),
+        ("cp -r /x /a/hub/models--Qwen--dense", "cp"),
+        ("echo x > /root/.cache/vllm/modelinfos/x.json", "echo"),
+        ("cp /x /c/transformers_modules/q/y.py", "cp"),
+        (f"cp /x /a/hub/models--Qwen--other/{FILE}", ""),
+        (f"cat {HUB_FOLDER}/{FILE}; ls {HUB_FOLDER}; du -sh {HUB_FOLDER}", ""),
+        (f"rm -rf {HUB_FOLDER} /root/.cache/vllm/modelinfos/", ""),
+        (f"[ -d {HUB_FOLDER} ] || hf download {HUB}; P={HUB_FOLDER}; export Q={HUB_FOLDER}", ""),
+        ("mkdir -p /root/.cache/huggingface/hub; tar -C /root/.cache/huggingface -xf /x.tar", ""),
+        ("cp -r /x/models--Qwen--dense /root/.cache/huggingface/hub/", ""),
+    ],
+)
+def test_a_command_may_change_a_model_in_a_cache(ask: Asking, script: str, program: str) -> None:
+    expected = [f"`{program}` may change the files of `{HUB}` in a cache before vLLM loads them"] if program else []
+    for mounts in ([], [mount("/root/.cache/huggingface"), A]):
+        assert decided(ask, pod(f"{script}; exec vllm serve {HUB}", mounts)) == expected
+    assert decided(ask, pod(f"{script}; exec {SERVE}", [MODELS])) == []
