@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_SHOWN: Final = 3
+POD_FIELDS: Final = (
+    *((field, field) for field in FIELDS),
+    ("podLabels", "labels"),
+    ("podAnnotations", "annotations"),
+)
+"""The fields with the labels and annotations of pods, and which of both each has."""
 NESTED_TYPES: Final = frozenset({dict, list})
 KSERVE: Final = kserve_metadata.GROUP
 OME: Final = "ome.io"
@@ -154,8 +160,8 @@ def _names(document: object, *, is_workload: bool) -> Iterator[tuple[str, str]]:
         value = pending.pop()
         parts = value
         if isinstance(value, dict):
-            for field in FIELDS:
-                names = value.get(field)
+            for key, field in POD_FIELDS:
+                names = value.get(key)
                 for name in names if isinstance(names, dict) else ():
                     if isinstance(name, str):
                         yield field, name

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 OPERATOR_PLACE: Final = "added by production-stack"
 STORAGE: Final = "/data"
+CACHE_SIZES: Final = (("cpuOffloadingBufferSize", "CPU", "4Gi"), ("diskOffloadingBufferSize", "DISK", "8Gi"))
+"""The fields with the sizes of LMCache's stores, the part of the names of their variables, and their defaults."""
 
 
 def read_vllm_runtime(document: ManifestNode) -> None:
@@ -67,12 +69,27 @@ def read_vllm_runtime(document: ManifestNode) -> None:
             "--kv-transfer-config",
             json.dumps({"kv_connector": connector, "kv_role": "kv_both"}, separators=(",", ":")),
         )
-        draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
+        draft.env.update(_cache_variables(spec.get("lmCacheConfig")))
     read_env(config.get("env"), draft)
     has_storage = spec.get("storageConfig", "enabled").flag()
     draft.mounts = _mounts(spec.get("storageConfig"), has_storage=has_storage)
     draft.finish()
     _read_sidecar(spec.get("deploymentConfig", "sidecarConfig"), has_storage=has_storage)
+
+
+def _cache_variables(cache: ManifestNode) -> dict[str, str]:
+    """The variables that the operator sets for LMCache, to which arguments may refer."""
+    found = {"LMCACHE_LOG_LEVEL": "DEBUG", "LMCACHE_USE_EXPERIMENTAL": "True", "VLLM_RPC_TIMEOUT": "1000000"}
+    for field, name, default in CACHE_SIZES:
+        size = cache.get(field).text()
+        if size != "":
+            found[f"LMCACHE_LOCAL_{name}"] = "True"
+            found[f"LMCACHE_MAX_LOCAL_{name}_SIZE"] = default if size is None else size
+    url = cache.get("remoteUrl").text()
+    if url:
+        found["LMCACHE_REMOTE_URL"] = url
+        found["LMCACHE_REMOTE_SERDE"] = cache.get("remoteSerde").text() or ""
+    return found
 
 
 def _mounts(node: ManifestNode, *, has_storage: bool) -> Mounts:
@@ -82,7 +99,7 @@ def _mounts(node: ManifestNode, *, has_storage: bool) -> Mounts:
 
 def _read_sidecar(sidecar: ManifestNode, *, has_storage: bool) -> None:
     """Read the container beside the engine, if it starts vLLM; its image has two parts."""
-    if not sidecar.is_object() or sidecar.get("enabled").value is False:
+    if not sidecar.is_object() or not sidecar.get("enabled").flag():
         return
     draft = EngineDraft(sidecar)
     draft.add_list(sidecar.get("command"), "command")

@@ -1368,6 +1368,8 @@ def test_junk_is_refused_or_has_no_engines(document: object) -> None:
         ),
         ({"enabled": True, "image": {"name": "a"}, "command": ["vllm", "serve"], "args": ["a/b"]}, True),
         ({"enabled": False, "image": {"name": "a"}, "command": ["vllm", "serve", "a/b"]}, False),
+        ({"enabled": None, "image": {"name": "a"}, "command": ["vllm", "serve", "a/b"]}, False),
+        ({"image": {"name": "a"}, "command": ["vllm", "serve", "a/b"]}, False),
         ({"enabled": True, "image": {"name": "nginx"}, "args": ["a"]}, False),
         (None, False),
     ],
@@ -1380,6 +1382,34 @@ def test_the_sidecar_of_a_runtime_may_start_vllm(sidecar: object, *, is_engine: 
         [["vllm", "serve", "a/b"]] if is_engine else [],
         [],
     )
+
+
+CACHE = {"LMCACHE_LOG_LEVEL": "DEBUG", "LMCACHE_USE_EXPERIMENTAL": "True", "VLLM_RPC_TIMEOUT": "1000000"}
+CPU = {"LMCACHE_LOCAL_CPU": "True", "LMCACHE_MAX_LOCAL_CPU_SIZE": "4Gi"}
+DISK = {"LMCACHE_LOCAL_DISK": "True", "LMCACHE_MAX_LOCAL_DISK_SIZE": "8Gi"}
+
+
+@table(
+    ("cache", "variables"),
+    [
+        ({"enabled": False}, {}),
+        ({"enabled": True}, CACHE | CPU | DISK),
+        ({"enabled": True, "cpuOffloadingBufferSize": "", "diskOffloadingBufferSize": ""}, CACHE),
+        (
+            {"enabled": True, "cpuOffloadingBufferSize": "60", "diskOffloadingBufferSize": ""},
+            CACHE | CPU | {"LMCACHE_MAX_LOCAL_CPU_SIZE": "60"},
+        ),
+        (
+            {"enabled": True, "remoteUrl": "lm://h:8080", "remoteSerde": "naive"},
+            CACHE | CPU | DISK | {"LMCACHE_REMOTE_URL": "lm://h:8080", "LMCACHE_REMOTE_SERDE": "naive"},
+        ),
+    ],
+)
+def test_a_runtime_has_the_variables_of_lmcache(cache: dict[str, Any], variables: dict[str, str]) -> None:
+    spec = {"model": {"modelURL": "a/b"}, "lmCacheConfig": cache}
+    document = {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": spec}
+    (container,), faults = read(document)
+    assert (container.env, faults) == ({"VLLM_USE_V1": "0", **variables}, [])
 
 
 UNREAD: list[tuple[Any, str]] = [

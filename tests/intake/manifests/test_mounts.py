@@ -1216,7 +1216,7 @@ def test_a_container_that_cannot_be_read_has_its_faults_beside_the_mounted_one(o
 @pytest.mark.parametrize("is_enabled", [False, True])
 def test_the_container_beside_a_runtime_has_a_mount_of_its_own(is_enabled: bool) -> None:  # noqa: FBT001  # a table's value
     image = {"registry": "docker.io", "name": IMAGE}
-    sidecar = {"image": image, "command": SERVE, "mountPath": "/models"}
+    sidecar = {"enabled": True, "image": image, "command": SERVE, "mountPath": "/models"}
     document = runtime({"enabled": is_enabled, "mountPath": "/x"}, sidecarConfig=sidecar)
     found = [each.mounts for each in read_manifest(document, "", [])]
     assert found == ([("/x",), ("/models",)] if is_enabled else [(), ()])

@@ -68,6 +68,14 @@ def test_the_label_of_another_controller_is_a_doubt(kind: str, controller: str) 
     assert f"{controller}'s webhook" in doubt
 
 
+@table("metadata", [*RESTORED[:1], CHANGED["KServe"], CHANGED["OME"]], ids=str)
+def test_the_annotations_that_a_runtime_gives_its_pods_are_those_of_the_pods(metadata: dict[str, Any]) -> None:
+    spec = {"model": {"modelURL": "a/b"}, "deploymentConfig": {"podAnnotations": metadata["annotations"]}}
+    runtime = {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": spec}
+    own = {"labels": metadata.get("labels", {})}
+    assert len(doubts({**runtime, "metadata": own})) == 1
+
+
 @table(
     ("kind", "controller", "is_doubt"),
     [
