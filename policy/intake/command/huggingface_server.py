@@ -151,10 +151,11 @@ def _full(flag: str) -> str:
 
 
 def _values_of(flag: str) -> int | None:
-    """How many values a flag of vLLM takes at most in any release; None if no release has it, as it is spelled here."""
-    if flag.startswith(LEVEL_OPTION):
-        return int(flag == LEVEL_OPTION)
-    if flag.startswith("--") and ("_" in flag or "." in flag):
+    """How many values a flag of vLLM takes at most in any release; None if no release has it, as it is spelled here.
+
+    Only vLLM's own parser reads `-O3`: it makes `--optimization-level` of it.
+    """
+    if flag.startswith(LEVEL_OPTION) or (flag.startswith("--") and ("_" in flag or "." in flag)):
         return None
     found = flag_of_any_release(flag)
     if found is None:
