@@ -31,7 +31,7 @@ QUICK: Final = Load(seed=1, rounds=1, single=1_000, stream=2_000, cerbos=0)
 def run(*, quick: bool) -> Results:
     """Measure everything.
 
-    Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: an installation has them, and compiling them
+    Compiled modules are kept, even where PYTHONDONTWRITEBYTECODE is set: an installation has them, and compiling them
     is half of the processor time of a command.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

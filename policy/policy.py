@@ -88,9 +88,9 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
     def launch_errors(self) -> list[str]:
         """Why vLLM exits before it chooses the runner, if it is certain which release runs.
 
-        For an unverified patch release, or for an image of unknown release, these errors are only likely; also where
-        the platform or the program has runners of its own, as it may have flags of its own. A request for the upstream
-        layer alone asks for the choice of the runner, which they do not affect.
+        For an unverified patch release or an image of unknown release, these errors are only likely. So are those of a
+        platform or program with runners of its own, as it may have flags of its own. A request for the upstream layer
+        alone asks for the choice of the runner, which they do not affect.
         """
         request = self.request
         is_certain = _is_certain(request) and self.evaluation.ruling.effect.outcome is not Outcome.NOT_APPLICABLE
@@ -538,7 +538,7 @@ class Policy:
         return error.launch_errors if _is_certain(request) else []
 
     def _other_vllm(self, request: Request, other: Installation | None) -> str:
-        """Why another vLLM than the requested one may run, empty if none does."""
+        """Why a vLLM other than the requested one may run; empty if there is no reason."""
         if other is None or (other.version is not None and self._is_same(other.version, request)):
             return ""
         version, decided_as = request.vllm_version, request.release.decided_as

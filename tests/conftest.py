@@ -146,7 +146,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Files that programs keep for their user, such as logs and downloads, and those of tests go to a folder of this run,
     which is removed at the end: in the folder that runs share by default, one fails while another removes old files.
-    Compiled modules are kept, also where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
+    Compiled modules are kept, even where PYTHONDONTWRITEBYTECODE is set: compiling them in each of the several hundred
     processes would take a fifth of the total time.
     """
     gc.disable()  # until all tests are collected

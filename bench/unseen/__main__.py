@@ -60,8 +60,8 @@ NOT_SHOWN: Final = (
 )
 """Texts in vLLM's messages about the devices, the packages, or a file that the deployment does not contain.
 
-Those without attributes need compiled kernels; a repository that cannot be read is another one than the model's, such
-as that of its text part. `no answer` is a process that ended before it had a result.
+Those without attributes need compiled kernels; a repository that cannot be read is not the model's own but, say, that
+of its text part. `no answer` is a process that ended before it had a result.
 """
 ENGINE_RULES: Final = ("refuse-mamba-align",)
 """The rules about what an engine checks once it has a KV cache, as workers' refusals are."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TEMPLATE: Final = "impact_report.html"
 PLACE: Final = b"%DATA%"
-"""Where the data stands in the template."""
+"""Where the data is in the template."""
 RULE_FIELDS: Final = ("id", "title", "why", "remedy", "references")
 GZIP: Final = 31
 """The window of zlib that writes gzip, without a time."""

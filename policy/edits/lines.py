@@ -1,4 +1,4 @@
-"""Where children of a list or map stand in their lines: dashes, commas, comments, line ends."""
+"""The layout of the children of a list or map: dashes, commas, comments, line ends."""
 
 from __future__ import annotations
 

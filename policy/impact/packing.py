@@ -1,7 +1,7 @@
-"""Packs JSON values so that each different one stands once, for reports of many deployments that are alike.
+"""Packs JSON values so that each different one occurs once, for reports of many deployments that are alike.
 
-Owns the packed form, which the report's own code reads. A value is its place in a table: a scalar stands there as it
-is, a list as ``[0, …]`` and an object as ``[shape, …]`` with the places of its values, which stand before it. The shape
+Owns the packed form, which the report's own code reads. A value is its place in a table: a scalar is stored as it
+is, a list as ``[0, …]`` and an object as ``[shape, …]`` with the places of its values, which precede it. The shape
 is the place of its names in the table of shapes, from 1.
 """
 

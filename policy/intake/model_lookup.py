@@ -38,7 +38,7 @@ class ModelConfigNeeded(RequestInvalid):
         super().__init__(faults, MODEL_CONFIG_NEEDED)
 
     def hide(self, values: SecretValues) -> None:
-        """Hide the values also where a message lists the names."""
+        """Hide the values even where a message lists the names."""
         super().hide(values)
         if values:
             self.names = list(map(values.named, self.names))

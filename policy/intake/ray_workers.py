@@ -2,7 +2,7 @@
 
 Ray's processes, and with them the workers, have the variables of the `ray start` of their node. vLLM fills in only
 those that a node does not have (`RayExecutorV2`), and each worker chooses its model runner by its own. So the decision
-is certain only if no node has another value than the engine. Not here: nodes that the deployment and its manifest do
+is certain only if no node has a value other than the engine's. Not here: nodes that the deployment and its manifest do
 not show, and how a container starts Ray (`command.ray_start`, `manifests.ray_nodes`).
 """
 

@@ -1,7 +1,7 @@
 """The value that Python's ``repr`` wrote, read without evaluating anything.
 
 Literals are read as Python has them, an instance of a class as the map of its fields, and a member of an enumeration as
-its value. What else may stand in a log, such as a function, is ``UNREADABLE``.
+its value. Anything else in a log, such as a function, is ``UNREADABLE``.
 """
 
 from __future__ import annotations

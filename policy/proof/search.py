@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ProofFailed(PolicyError):
-    """The solver has no answer, or another one than the policy: one of the two implementations is wrong."""
+    """The solver has no answer, or a different one than the policy: one of the two implementations is wrong."""
 
 
 def solver_of(formulas: Iterable[Any]) -> Any:

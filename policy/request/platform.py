@@ -87,7 +87,7 @@ def _only_a_folder(image: str | None, platform: str) -> str:
 
 
 def _disagreement(signs: Sequence[HardwareSign], platform: str, why: str) -> str:
-    """The warning that the required hardware shows another platform than the one that counts; empty otherwise."""
+    """The warning that the required hardware shows a different platform than the one that counts; empty otherwise."""
     required = [sign for sign in signs if sign.strength is not Strength.TOLERATION]
     if not required or any(_agree(sign.platform, platform) for sign in required):
         return ""

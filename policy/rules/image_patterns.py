@@ -33,7 +33,7 @@ NAME_ADVICE: Final = (
     "slashes may have one `*`"
 )
 TAG_ADVICE: Final = (
-    "write a tag, such as `v0.8.0`, or a pattern with one `*`, or with `{release}` where vLLM's version stands: "
+    "write a tag, such as `v0.8.0`, or a pattern with one `*`, or with `{release}` in place of vLLM's version: "
     "`v{release}`, `*_vllm_{release}_*`, `{release}{build}`"
 )
 

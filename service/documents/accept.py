@@ -45,7 +45,7 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
 def preferred_type(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
     """The offered media type with the highest weight, of several the first; ``None`` if the client names none of them.
 
-    Ranges such as ``*/*`` name none: a client that wants another form than the default has to name it.
+    Ranges such as ``*/*`` name none: a client that wants a different form than the default has to name it.
     """
     weights = dict.fromkeys(offered, 0.0)
     for part in accept.lower().split(b","):

@@ -30,7 +30,7 @@ encode: Final = msgspec.json.Encoder().encode
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 ERASED_POINTERS: Final = ["/input/deployment"]
 NUL: Final = re.compile(rb"(\\\\)|\\u0000")
-"""A NUL in JSON text, or a backslash, which may stand before `u0000` as text."""
+"""A NUL in JSON text, or a backslash, which may precede `u0000` as text."""
 PLACE: Final = re.compile(r"\$\[(\d+)\]")
 """How msgspec names a field of a ``Row`` in a message."""
 JSON_FIELDS: Final = ("labels", "input", "result")

@@ -269,7 +269,7 @@ def _read(values: Sequence[Any]) -> Row:
 
 
 def _is_altered(error: Exception) -> bool:
-    """Whether a column does not exist, or has another type than it was created with."""
+    """Whether a column does not exist, or has a different type than it was created with."""
     original = getattr(error, "orig", None)
     return getattr(original, "sqlstate", None) in ALTERED_STATES or str(original).startswith("no such column")
 

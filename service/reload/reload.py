@@ -163,7 +163,7 @@ class RulesFolder:
                         if is_due or self._has_failed or (found == last and found != read):
                             read = found
                             yield
-                    if self._identity() != identity:  # the path now leads to another folder than the watched one
+                    if self._identity() != identity:  # the path now leads to a different folder than the watched one
                         break
             except (OSError, RuntimeError):  # the folder was removed, or its file system cannot be watched
                 stop.wait(POLL / 1000)

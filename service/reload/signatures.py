@@ -1,6 +1,6 @@
 """Whether a commit is signed by an allowed signer (``ALLOWED SIGNERS`` of ssh-keygen(1)).
 
-Owns the reading of that file. An entry that has expired, or is for another namespace than git, is ignored; so is one
+Owns the reading of that file. An entry that has expired, or is for a namespace other than git, is ignored; so is one
 whose principals match nobody. A commit is not asked who signed it: a key may sign if its entry has a principal left.
 """
 

@@ -262,7 +262,7 @@ class Connection(HttpToolsProtocol):
     def _close_unless_answering(self, before: RequestResponseCycle | None) -> None:
         """Close if the response to the request that was being answered before has not started since.
 
-        ``cycle`` is the last request, also if it waits; once its response has started, there is nothing to watch.
+        ``cycle`` is the last request, even if it waits; once its response has started, there is nothing to watch.
         """
         if self.cycle.response_started or self.transport.is_closing():
             return

@@ -1,4 +1,4 @@
-"""The command ``impact`` on a Ray cluster of two workers: the same bytes as without, also if a worker is killed.
+"""The command ``impact`` on a Ray cluster of two workers: the same bytes as without, even if a worker is killed.
 
 ``make test-ray`` runs these tests in an environment with Ray, which is an optional package.
 """

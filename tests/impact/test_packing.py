@@ -1,4 +1,4 @@
-"""The packed form of JSON values, in which each different one stands once."""
+"""The packed form of JSON values, in which each different one occurs once."""
 
 from __future__ import annotations
 

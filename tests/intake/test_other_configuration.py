@@ -1,4 +1,4 @@
-"""A model's configuration that vLLM takes from another file than the given `config.json`: a warning, and a doubt."""
+"""A model's configuration that vLLM takes from a file other than the given `config.json`: a warning, and a doubt."""
 
 from __future__ import annotations
 

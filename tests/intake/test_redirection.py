@@ -13,9 +13,9 @@ from policy.request.request import Manifest, Request, read_request_or_manifest
 
 REDIRECT = "`VLLM_MODEL_REDIRECT_PATH` is set, so vLLM may load a different model from the one in its arguments; "
 MODELSCOPE = "`VLLM_USE_MODELSCOPE` is set, so vLLM loads models from ModelScope, not from the hub; "
-ENDPOINT = "vLLM loads models from another hub than `https://huggingface.co`, by `{}`; "
-UNKNOWN_ENDPOINT = "vLLM may load models from another hub than `https://huggingface.co`, by `{}`, whose value is not "
-UNKNOWN_ENDPOINT += "known; "
+ENDPOINT = "vLLM loads models from a different hub than `https://huggingface.co`, by `{}`; "
+UNKNOWN_ENDPOINT = "vLLM may load models from a different hub than `https://huggingface.co`, by `{}`, "
+UNKNOWN_ENDPOINT += "whose value is not known; "
 CHECK = "check that the given `config.json` is the one that vLLM loads"
 CASES: list[tuple[str, str | None, list[str]]] = [
     ("VLLM_MODEL_REDIRECT_PATH", "/redirect.json", [REDIRECT + CHECK]),

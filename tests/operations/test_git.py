@@ -535,7 +535,7 @@ ENTRIES = {
     'a@example.org namespaces="*,!file"': True,
     'a@example.org namespaces="*,!git"': False,
 }
-"""Whether a key may sign by what stands before it in the file."""
+"""Whether a key may sign by what precedes it in the file."""
 
 
 @pytest.mark.parametrize(("entry", "expected"), ENTRIES.items())

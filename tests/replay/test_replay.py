@@ -59,7 +59,7 @@ def other_rules(copy_rules: Callable[[Path], Path], tmp_path: Path) -> str:
 
 
 def test_the_same_rules_decide_the_same(call: Callable[..., Done], log_of: Callable[..., str]) -> None:
-    """A law: whatever was decided, also for what vLLM refuses, the same rules decide it again."""
+    """A law: whatever was decided, including for what vLLM refuses, the same rules decide it again."""
     documents = [
         request_for(random_facts(seed), RELEASES[seed % len(RELEASES)], layers=LAYERS[seed % 2]) for seed in range(300)
     ]

@@ -130,7 +130,7 @@ class ExpansionBudget(Struct, gc=False):
     has_vllm: bool = False
     """Whether a checked value has vLLM's name."""
     hidden: str = ""
-    """Why a script may run what is read as data, or another program than a name says; the first reason is kept."""
+    """Why a script may run what is read as data, or a different program than a name says; the first reason is kept."""
 
     def note_value(self, name: str, value: str | None) -> None:
         """Record the value that a variable gets or may get: a secret's, or one that may start vLLM."""

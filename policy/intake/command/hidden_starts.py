@@ -1,4 +1,4 @@
-"""Find what lets a script run text that is read as data, or another program than a name says.
+"""Find what lets a script run text that is read as data, or a different program than a name says.
 
 A script that starts no server as it is read may start one in such a way: `alias cat=sh`, or a `cat` that is a link to a
 shell. Not here: whether the script names vLLM's server, without which none of this counts (`launcher`), and what shells
@@ -67,7 +67,7 @@ RENAMING_TEXT: Final = re.compile(r"(?:^|[(;&|`\s])(?:alias|enable|hash|ln|cp|mv
 
 
 def hidden_start(scripts: Iterable[Sequence[Command]]) -> str:
-    """Why one of the scripts may run data, or another program than a name says; empty if none does."""
+    """Why one of the scripts may run data, or a different program than a name says; empty if none does."""
     return next(filter(None, map(_of_script, scripts)), "")
 
 

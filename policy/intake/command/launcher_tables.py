@@ -228,7 +228,7 @@ PACKAGE_LAUNCHERS: Final[dict[str, Launcher]] = {
         },
     ),
 }
-"""Launchers of package managers, which may run another vLLM than the image's."""
+"""Launchers of package managers, which may run a different vLLM than the image's."""
 
 # https://github.com/huggingface/accelerate/blob/main/src/accelerate/commands/launch.py
 ACCELERATE: Final = launcher(

@@ -157,7 +157,7 @@ def _tags(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _is_other_file(target: str, source: str) -> bool:
-    """Whether the file of an image has the name of another image than its source."""
+    """Whether the file of an image has the name of a different image than its source."""
     if IMAGE_FILE.fullmatch(target) is None:
         return False
     image = _whole_name(image_name(source))

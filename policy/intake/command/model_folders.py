@@ -152,7 +152,7 @@ class ChangedModels(Struct):
         *,
         are_kept: bool = False,
     ) -> Iterator[str]:
-        """Why a server may load another model than it names, or other configuration; at most one reason for each.
+        """Why a server may load a different model than it names, or other configuration; at most one reason for each.
 
         ``written`` has the files that commands may write, with the programs. A ``folder`` that is not known is relative
         to the one in which the script starts, which may be ``start``. A volume may be mounted at further paths.

@@ -152,7 +152,7 @@ QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 VLLM: Final = re.compile(r"(?<![\w.-])vllm(?![\w-])")
 SERVE: Final = re.compile(r"(?<![\w./-])serve(?![\w./-])")
 SERVER_SUFFIX: Final = re.compile(rf"{SERVE.pattern}|\.entrypoints\.")
-"""Matches what follows vLLM's name in a command of its server, also where something else has the name."""
+"""Matches what follows vLLM's name in a command of its server, even where something else has the name."""
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
 EXTRAS: Final = r"(?:\s{0,9}\[[\w\s,.-]{0,100}\])?"
 """Matches the optional extras of a requirement."""

@@ -1,6 +1,6 @@
 """Scenarios of llm-d-benchmark (read at 0.8, in 2026): a list under ``scenario``.
 
-A section stands in the scenario itself, in its ``modelservice`` or ``common``, or in the file's ``shared``. The engines
+A section may be in the scenario itself, in its ``modelservice`` or ``common``, or in the file's ``shared``. The engines
 are the standalone deployment or each enabled role, with the command of the benchmark's templates or the scenario's own.
 Ports, names and volumes are left out. A scenario does not show the manifests of a guide.
 """

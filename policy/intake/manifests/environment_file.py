@@ -23,7 +23,7 @@ COMMENT: Final = re.compile(r"[#;][^\n\r]*+")
 CONTINUED_COMMENT: Final = re.compile(r"[#;](?:[^\n\r\\]|\\(?:.|\Z))*+", re.DOTALL)
 """Matches a comment as systemd before 254 reads it."""
 KEY: Final = re.compile(r"[^\n\r][^=\n\r]*+")
-"""Matches what stands before an equals sign; systemd takes an equals sign that begins a line as part of the name."""
+"""Matches what precedes an equals sign; systemd takes an equals sign that begins a line as part of the name."""
 BLANKS: Final = " \t\n\r"
 
 

@@ -1,6 +1,6 @@
 """Objects that install a Helm chart or a kustomization: of Flux, Argo CD, the Helm controller of K3s, and Kustomize.
 
-The values of the chart are read where they stand, with what certainly replaces them. Every other field that may
+The values of the chart are read where they are, with what certainly replaces them. Every other field that may
 override them is in a table (``OVERRIDES``): an engine gets a doubt for each such field that is set. An object without
 an engine is a problem if such a field shows vLLM.
 """

@@ -92,7 +92,7 @@ def is_kserve_server(image: str | None, table: ImageTable) -> bool:
 
 
 def runs_other_program(image: str | None, table: ImageTable) -> bool:
-    """Whether the image is known to run another program than vLLM, even if its arguments are like vLLM's."""
+    """Whether the image is known to run a program other than vLLM, even if its arguments are like vLLM's."""
     return _entry_point(image, table) is EntryPoint.OTHER
 
 

@@ -29,7 +29,7 @@ def merge_container(
     """Merge the container of a predictor's model into ``base``, that of its runtime; None if the manifest has none.
 
     ``shipped`` has the arguments of the runtime if KServe ships it. They are added only to a command of the
-    predictor's, which may use them in another way than vLLM's server does. Such a command replaces the runtime's, the
+    predictor's, which may use them differently from vLLM's server. Such a command replaces the runtime's, the
     predictor's arguments follow the runtime's, and its hooks and probes replace the runtime's.
     """
     written, of_runtime = ([*zip(each.words, each.places, strict=True)] for each in (draft, own))

@@ -40,7 +40,7 @@ def runs_multinode(name: str | None, model_format: str, draft: EngineDraft, *, h
 
 
 def add_script(own: EngineDraft, draft: EngineDraft, place: str, *, has_folder: bool) -> bool:
-    """Add the script before the words of a predictor; false if these select another backend than vLLM.
+    """Add the script before the words of a predictor; false if these select a backend other than vLLM.
 
     ``has_folder``: whether KServe sets the variable of the model's folder.
     """

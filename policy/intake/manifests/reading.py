@@ -385,7 +385,7 @@ def _size(value: object) -> int:
 class ManifestNode:
     """A value in the manifest: at ``key`` of ``parent``, or the root, with its path and JSON pointer.
 
-    ``shares_pointer``: whether the value does not stand in the manifest as it is, but was merged or parsed from a
+    ``shares_pointer``: whether the value does not occur in the manifest as it is, but was merged or parsed from a
     string, so that all its nodes have one pointer. Paths and pointers are built on demand, because they repeat the keys
     above, which can be long.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COMMAND: Final = "vllm"
 """Stands before each text, so that none of its words is read as a program."""
 SCRIPT_ARGUMENTS: Final = re.compile(r"\$\{?[!#]?[@*]")
-"""Matches the arguments of the script in which a text stands."""
+"""Matches the arguments of the script that contains a text."""
 SHELL_CHARACTER: Final = re.compile(r"[#\\\n\r'\"`;&|<>()$]")
 """Matches a character by which a shell may read the texts after this one in another way."""
 JOIN_DOUBT: Final = (

@@ -1,7 +1,7 @@
 """Merge two specs as KServe merges configurations: a strategic merge patch of what the upper one sets.
 
 Objects are merged by field, lists of core/v1 by their keys. A zero value in Go, such as an empty text, sets nothing.
-An item that both lists have keeps its place in the lower list. A new item stands before the items of the lower list
+An item that both lists have keeps its place in the lower list. A new item goes before the items of the lower list
 that are not yet placed.
 """
 

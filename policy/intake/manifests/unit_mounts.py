@@ -53,7 +53,7 @@ def _target(word: str) -> str:
 
 
 def root_doubts(settings: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Why a service may have another vLLM than the host's: its own root, or an extension of the host's."""
+    """Why a service may have a different vLLM than the host's: its own root, or an extension of the host's."""
     last = dict(settings)
     yield from (OTHER_FILES.format(name) for name in ROOT_SETTINGS if last.get(name, "").lstrip("-+") not in {"", "/"})
     yield from (OTHER_FILES.format(name) for name in EXTENSION_SETTINGS if listed_values(settings, name))

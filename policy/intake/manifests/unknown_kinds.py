@@ -1,4 +1,4 @@
-"""Containers in objects of kinds that have no adapter: any map with an image, wherever it stands in the object.
+"""Containers in objects of kinds that have no adapter: any map with an image, at any depth of the object.
 
 They are read as a pod's containers are. Each engine has a note that what the kind's controller adds is not known. If
 none starts vLLM, the first one that names vLLM is an engine with a problem.
@@ -64,9 +64,9 @@ def _read(container: ManifestNode, keys: list[str | int], kind: str) -> None:
 
 
 def add_unread_containers(node: ManifestNode) -> None:
-    """Add an item with a problem for each container in an object of a known kind that names vLLM and was not read.
+    """Add an item with a problem for each container that names vLLM and was not read, in an object of a known kind.
 
-    It stands in an unknown field, which a later release of the kind's controller may read.
+    Such a container is in an unknown field, which a later release of the kind's controller may read.
     """
     reader = node.reader
     for keys in _containers(node.value):

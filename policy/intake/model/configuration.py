@@ -222,7 +222,7 @@ def _path_of(source: Any) -> str:
 
 
 def has_attribute(kind: ConfigClass, name: str) -> bool:
-    """Whether each configuration of a class has an attribute, also if the document does not state it."""
+    """Whether each configuration of a class has an attribute, even if the document does not state it."""
     return name in kind.parts or name in kind.known or name == kind.text
 
 

@@ -1,4 +1,4 @@
-"""Why vLLM may take a model's configuration from another file than the given ``config.json``.
+"""Why vLLM may take a model's configuration from a different file than the given ``config.json``.
 
 Follows `get_configuration_file` of Transformers, the same in all releases that vLLM allows, and `get_config` in
 `vllm/transformers_utils/config.py`. Such a file is not read here, so each is a doubt.

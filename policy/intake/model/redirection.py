@@ -50,7 +50,7 @@ def redirections(env: Mapping[str, str | None], models: Collection[str]) -> list
     }
     for name in (name for name, is_set in is_other.items() if is_set and not all(map(isabs, models))):
         loads, unknown = ("may load", ", whose value is not known") if env[name] is None else ("loads", "")
-        found.append(f"vLLM {loads} models from another hub than `{HUB}`, by `{name}`{unknown}; {MAY_DIFFER}")
+        found.append(f"vLLM {loads} models from a different hub than `{HUB}`, by `{name}`{unknown}; {MAY_DIFFER}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Scripts that start no server as they are read, but may run what is read as data, or another program than named."""
+"""Scripts that start no server as they are read, but may run what is read as data, or a program other than named."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ interface FlagPlace {
   readonly from: number;
   readonly to: number;
   readonly path: readonly string[];
-  /** What stands before a joined value; `null` if the value is a word of its own, or there is none. */
+  /** What precedes a joined value; `null` if the value is a word of its own, or there is none. */
   readonly head: string | null;
   readonly value: string | null;
 }

@@ -1,4 +1,4 @@
-/** Where a value stands in a JSON text, found without reading all of it as values. */
+/** Where a value is in a JSON text, found without reading all of it as values. */
 
 export interface Span {
   readonly start: number;

@@ -1,4 +1,4 @@
-/** Where the evidence of an answer stands in the text that was written. */
+/** Where the evidence of an answer is in the text that was written. */
 
 import type { Decision } from "../api";
 import { member } from "../member";

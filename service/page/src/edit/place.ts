@@ -83,7 +83,7 @@ export function placeAt(text: string, at: number): Place {
     return isLast ? placeOf("value", offset + position, value, column) : null;
   }
 
-  /** Leaves what ends before an entry at a column; an item may stand in the column of its list's key. */
+  /** Leaves what ends before an entry at a column; an item may be in the column of its list's key. */
   function leave(column: number, isItem = false): void {
     for (let last = entries.at(-1); last !== undefined; last = entries.at(-1)) {
       if (last.column < column || (isItem && last.column === column && last.step !== null)) return;

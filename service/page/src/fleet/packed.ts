@@ -1,4 +1,4 @@
-/** Reads the packed form in which the report has its data: every different value stands once in a table. */
+/** Reads the packed form in which the report has its data: every different value occurs once in a table. */
 
 type Packed = {
   readonly shapes: readonly (readonly string[])[];
@@ -7,7 +7,7 @@ type Packed = {
 
 /**
  * The last value of the table. A value is a scalar, or a list of numbers: the first is 0 for a list, else the place of
- * an object's names in `shapes`, from 1; the others are the places of its values, which stand before it.
+ * an object's names in `shapes`, from 1; the others are the places of its values, which precede it.
  */
 function unpacked(packed: Packed): unknown {
   const { shapes, values } = packed;
