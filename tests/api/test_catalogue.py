@@ -208,7 +208,8 @@ def test_a_rule_is_returned_as_in_its_file_with_layer_and_path(client: httpx.Cli
             "where V2 becomes the default for dense models. The condition is broad on purpose: any "
             "`kv_transfer_config` counts, even without a connector."
         ),
-        "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for V2",
+        "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, "
+        "or set `VLLM_USE_V2_MODEL_RUNNER` to 1, for V2",
         "references": [
             "https://github.com/vllm-project/vllm/pull/42955",
             "https://github.com/vllm-project/vllm/issues/42846",

@@ -30,7 +30,7 @@ ALLOWLIST = {
     "decisive": True,
     "feature": None,
     "message": "nothing keeps this deployment from V2, the default",
-    "remedy": "set the variable to 0 for V1",
+    "remedy": "set `VLLM_USE_V2_MODEL_RUNNER` to 0 for V1",
     "facts": {},
     "references": [
         "https://github.com/vllm-project/vllm/pull/39337",
@@ -106,7 +106,8 @@ def test_a_kv_connector_gets_v1_with_the_variable_to_set_and_vllm_s_own_decision
                 "decisive": True,
                 "feature": None,
                 "message": "a KV connector (NixlConnector) keeps this deployment on V1",
-                "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for V2",
+                "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, "
+                "or set `VLLM_USE_V2_MODEL_RUNNER` to 1, for V2",
                 "facts": {"kv_transfer_config.kv_connector": "NixlConnector"},
                 "references": [
                     "https://github.com/vllm-project/vllm/pull/42955",

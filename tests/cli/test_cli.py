@@ -203,8 +203,8 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
         ),
         "* decided",
         (
-            "remedy (kv-connector-fallback): drop `--kv-transfer-config` and `--kv-offloading-size`, or set the "
-            "variable to 1, for V2"
+            "remedy (kv-connector-fallback): drop `--kv-transfer-config` and `--kv-offloading-size`, or set "
+            "`VLLM_USE_V2_MODEL_RUNNER` to 1, for V2"
         ),
         "set VLLM_USE_V2_MODEL_RUNNER=0  so that vLLM follows this decision",
         "vLLM alone: V2, default, starts",

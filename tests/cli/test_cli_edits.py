@@ -211,9 +211,9 @@ Same runner and start, other reasons or texts: 14 classes, by elastic-ep; `--ful
 kv-connector-fallback (house, fallback-v1)
   0.22.0–0.24.0: message: "a KV connector ({kv_transfer_config.kv_connector}) keeps this engine on
   V1"; before: "a KV connector ({kv_transfer_config.kv_connector}) keeps this deployment on V1"
-  remedy: "remove `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for
-  V2"; before: "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1,
-  for V2"
+  remedy: "remove `--kv-transfer-config` and `--kv-offloading-size`, or set
+  `VLLM_USE_V2_MODEL_RUNNER` to 1, for V2"; before: "drop `--kv-transfer-config` and
+  `--kv-offloading-size`, or set `VLLM_USE_V2_MODEL_RUNNER` to 1, for V2"
   owner: serving; before: inference-platform
   review_by: 2027-12-31; before: 2027-06-30
   also changed: why

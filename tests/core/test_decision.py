@@ -80,7 +80,8 @@ def test_a_kv_connector_gets_this_decision(policy: Policy, catalogue: Catalogue)
                 "decisive": True,
                 "feature": None,
                 "message": "a KV connector (NixlConnector) keeps this deployment on V1",
-                "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for V2",
+                "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, "
+                "or set `VLLM_USE_V2_MODEL_RUNNER` to 1, for V2",
                 "facts": {"kv_transfer_config.kv_connector": "NixlConnector"},
                 "references": [
                     "https://github.com/vllm-project/vllm/pull/42955",
@@ -130,7 +131,7 @@ def test_a_deployment_that_will_not_start_gets_this_decision(policy: Policy, cat
                 "decisive": True,
                 "feature": None,
                 "message": "the variable VLLM_USE_V2_MODEL_RUNNER asks for V2",
-                "remedy": "remove the variable to let vLLM choose, or set it to 0 for V1",
+                "remedy": "remove `VLLM_USE_V2_MODEL_RUNNER` to let vLLM choose, or set it to 0 for V1",
                 "facts": {"env.VLLM_USE_V2_MODEL_RUNNER": True},
             },
             {
@@ -150,7 +151,7 @@ def test_a_deployment_that_will_not_start_gets_this_decision(policy: Policy, cat
                 "decisive": False,
                 "feature": "dual batch overlap",
                 "message": "V2 does not support dual batch overlap",
-                "remedy": "switch dual batch overlap off, or from 0.30 set the variable to 1",
+                "remedy": "switch dual batch overlap off, or from 0.30 set `VLLM_USE_V2_MODEL_RUNNER` to 1",
                 "facts": {"parallel_config.enable_dbo": True},
             },
             {
@@ -204,7 +205,7 @@ def test_an_invalid_variable_gets_this_decision(policy: Policy, catalogue: Catal
                 "decisive": True,
                 "feature": None,
                 "message": error,
-                "remedy": "set the variable to 0 or 1, or remove it",
+                "remedy": "set `VLLM_USE_V2_MODEL_RUNNER` to 0 or 1, or remove it",
                 "facts": {"env.VLLM_USE_V2_MODEL_RUNNER": "true"},
                 "references": ["https://github.com/vllm-project/vllm/pull/39337"],
             }
@@ -250,7 +251,7 @@ def test_a_platform_with_its_own_runners_gets_this_decision(policy: Policy, cata
                 "decisive": True,
                 "feature": None,
                 "message": message,
-                "remedy": "remove the variable for the V1 of vllm-ascend",
+                "remedy": "remove `VLLM_USE_V2_MODEL_RUNNER` for the V1 of vllm-ascend",
                 "facts": {"platform.plugin": "vllm-ascend", "env.VLLM_USE_V2_MODEL_RUNNER": True},
                 "references": [
                     "https://github.com/vllm-project/vllm-ascend/pull/11377",
