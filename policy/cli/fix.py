@@ -197,11 +197,11 @@ class Fixer:
                 if not isinstance(manifest, Manifest):
                     raise
                 problem = request_problem(error, remedies=REMEDIES)
-                fixed = EngineFix(engine.file, engine.path, problem=problem)
-                found.append(self._named(fixed, manifest, engine.path))
+                engine_fix = EngineFix(engine.file, engine.path, problem=problem)
+                found.append(self._named(engine_fix, manifest, engine.path))
                 continue
             if decision is not None:
-                fixed = EngineFix(
+                engine_fix = EngineFix(
                     engine.file,
                     engine.path,
                     runner=decision.runner,
@@ -210,23 +210,23 @@ class Fixer:
                     fixes=[*purposes_of(decision, self.wanted), *(["pins"] if self._pin(engine) else [])],
                     remedies=[self._shown(engine, each) for each in remedies],
                 )
-                found.append(self._named(fixed, manifest, engine.path))
+                found.append(self._named(engine_fix, manifest, engine.path))
         return found
 
-    def _named(self, fixed: EngineFix, manifest: object, path: str) -> EngineFix:
+    def _named(self, engine_fix: EngineFix, manifest: object, path: str) -> EngineFix:
         """The engine with its object's names, and with its path in its own file."""
         if not isinstance(manifest, Manifest):
-            return fixed
+            return engine_fix
         kind, namespace, name = object_of(manifest, path)
         folder = self.files.folder
-        fixed = replace(fixed, kind=kind, namespace=namespace, name=name, key=path)
+        engine_fix = replace(engine_fix, kind=kind, namespace=namespace, name=name, key=path)
         if folder is None:
-            return replace(fixed, file=self.files.name, shown=name_of(manifest.document, path))
+            return replace(engine_fix, file=self.files.name, shown=name_of(manifest.document, path))
         placed = folder.placed(ManifestDecision(path, kind, namespace, name))
-        problem = fixed.problem
+        problem = engine_fix.problem
         if isinstance(problem, Problem):
             problem = folder.placed_problem(path, problem)
-        return replace(fixed, file=placed.file, path=placed.path, problem=problem, shown=folder.name_of(path))
+        return replace(engine_fix, file=placed.file, path=placed.path, problem=problem, shown=folder.name_of(path))
 
     def _remedies(self, engine: Engine) -> tuple[Decision | None, list[Remedy]]:
         """The decision of an engine with something to fix, and its remedies; None if there is nothing.

@@ -181,7 +181,7 @@ def read_deployment(document: object, pointer: str, faults: list[RequestFault]) 
             )
         )
         return Deployment([], {}, {}, {}, Environment())
-    faults.extend(unknown_fields(document, FIELDS, pointer))
+    faults.extend(unknown_field_faults(document, FIELDS, pointer))
     return Deployment(
         _read_args(document.get("args", []), f"{pointer}/args", faults),
         _read_texts(document.get("env"), f"{pointer}/env", "variables", MAX_VARIABLES, faults),
@@ -194,7 +194,7 @@ def read_deployment(document: object, pointer: str, faults: list[RequestFault]) 
     )
 
 
-def unknown_fields(document: dict[str, Any], fields: tuple[str, ...], pointer: str) -> list[RequestFault]:
+def unknown_field_faults(document: dict[str, Any], fields: tuple[str, ...], pointer: str) -> list[RequestFault]:
     """A fault for each key that is not a field of the object."""
     unknown = [key for key in document if key not in fields]
     return [
@@ -287,7 +287,7 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
             RequestFault(pointer, f'expected an object such as `{{"platform": "cuda"}}`, got {quoted(document)}')
         )
         return Environment()
-    faults.extend(unknown_fields(document, ENVIRONMENT_FIELDS, pointer))
+    faults.extend(unknown_field_faults(document, ENVIRONMENT_FIELDS, pointer))
     platform = document.get("platform")
     if platform is not None and platform not in PLATFORMS:
         near = nearest(platform, PLATFORMS) if type(platform) is str else ""
@@ -333,7 +333,7 @@ def _read_plugins(document: object, pointer: str, faults: list[RequestFault]) ->
         message = f'expected an object such as `{{"logits_processors": []}}`, got {quoted(document)}'
         faults.append(RequestFault(pointer, message))
         return None
-    faults.extend(unknown_fields(document, ("logits_processors",), pointer))
+    faults.extend(unknown_field_faults(document, ("logits_processors",), pointer))
     names = document.get("logits_processors", [])
     if type(names) is not list or len(names) > MAX_PLUGINS or not all(type(name) is str for name in names):
         faults.append(

@@ -191,7 +191,7 @@ def _read_request_or_manifest(document: object, releases: Releases, pointer: str
         raise RequestInvalid([RequestFault(pointer, f"{message}{OR_DOCUMENTS}" if type(document) is list else message)])
     faults: list[RequestFault] = []
     if not document.keys() <= _FIELDS:
-        faults.extend(_unknown_fields(document, pointer))
+        faults.extend(_unknown_field_faults(document, pointer))
     release, problem = _read_release(document, releases, pointer, faults)
     request_id = document.get("request_id")
     if request_id is not None and (type(request_id) is not str or len(request_id) > MAX_REQUEST_ID):
@@ -284,7 +284,7 @@ def _read_override(document: Mapping[str, Any], field: str, pointer: str, faults
     return overrides is True
 
 
-def _unknown_fields(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:
+def _unknown_field_faults(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:
     if len(document) > MAX_UNKNOWN and _FIELDS.isdisjoint(document):
         return [
             RequestFault(pointer, f"{OTHER_FILE}, got the fields {listed(islice(document, MAX_UNKNOWN))} and others")

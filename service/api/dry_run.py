@@ -15,7 +15,7 @@ from service.api.endpoint import Endpoint, send_result
 from service.auth.tokens import DRY_RUN
 from service.documents.body import read_body, read_headers
 from service.jobs.messages import OK, JobKind, JobResult
-from service.jobs.pool import decisions_of, unless_gone
+from service.jobs.pool import decisions_of, until_disconnect
 from service.limits.slots import Slots
 from service.problems import Refused
 
@@ -59,7 +59,7 @@ class DryRunEndpoint(Endpoint):
                     return await send_result(send, result, output)
                 file = self.answer_file()
                 with file or nullcontext():
-                    found = await unless_gone(receive, self.run_candidate(result.candidate, context.caller, file))
+                    found = await until_disconnect(receive, self.run_candidate(result.candidate, context.caller, file))
                     comparison = read_result(found)
                     compared = JobResult(OK, result.content_type, answer_of(comparison), comparison.spooled)
                     return await send_result(send, compared, file)

@@ -20,7 +20,7 @@ from service.documents.accept import headers_of, wants_text
 from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
-from service.jobs.pool import unless_gone
+from service.jobs.pool import until_disconnect
 from service.problems import KINDS, RETRYABLE_STATUSES, VARY, Refused, problem_of, response_of
 from service.request_context import RequestContext
 from service.state.answers import today
@@ -218,7 +218,7 @@ class Endpoint:
         )
         work = service.pool.result(job, answers.texts, today(), self.model_seconds)
         try:
-            result = await (work if receive is None else unless_gone(receive, work))
+            result = await (work if receive is None else until_disconnect(receive, work))
             file = _opened(result, output)
         finally:
             if output is not None:

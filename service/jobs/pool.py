@@ -301,7 +301,7 @@ def _discard(job: Job) -> None:
         run_folder.remove(Path(job.output))
 
 
-async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T:
+async def until_disconnect(receive: Receive, work: Coroutine[object, object, T]) -> T:
     """The result of the work, which is cancelled when the client disconnects.
 
     Raises:

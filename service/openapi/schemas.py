@@ -9,7 +9,7 @@ from service.openapi.loaded import loaded
 from service.openapi.naming import with_names
 from service.openapi.requests import requests
 from service.openapi.reviews import reviews
-from service.openapi.values import values
+from service.openapi.values import enumerations
 
 if TYPE_CHECKING:
     from service.openapi.shapes import Schema
@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 
 def components() -> dict[str, Schema]:
     """The schemas, in which everything that needs a name has its own."""
-    return with_names({**values(), **requests(), **answers(), **loaded(), **reviews()})
+    return with_names({**enumerations(), **requests(), **answers(), **loaded(), **reviews()})

@@ -1,4 +1,4 @@
-"""The closed sets of values in requests and answers, each under one name."""
+"""The enumerations in requests and answers, each under one name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 LOGGED_PATHS: Final = ("v1/decisions", "v1/decisions/batch", "v1/dry-run", "v1/admission", "v1/admission/mutate")
 
 
-def values() -> dict[str, Schema]:
-    """The closed sets by name."""
+def enumerations() -> dict[str, Schema]:
+    """The schemas of the enumerations, by name."""
     effects = dict.fromkeys(effect.name for effect in TABLE)
     return {
         "Runner": _set("vLLM's model runner", Runner),

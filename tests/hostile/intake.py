@@ -16,7 +16,7 @@ from hostile.reader import Reader
 from policy.errors import RequestInvalid
 from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags
-from policy.intake.command.shell import split
+from policy.intake.command.shell import parse_script
 from policy.intake.deployment import MAX_VARIABLES
 from policy.intake.manifests.registry import read_manifest
 from policy.parser.jsontext import read_json
@@ -1450,7 +1450,7 @@ COUNTED_SIZE: Final = 16_384
 
 READERS: Final[Mapping[str, Reader]] = {
     "shell": Reader(
-        lambda body: split(body.decode(), {"A": "a b"}, ["bash", "a", "b"]),
+        lambda body: parse_script(body.decode(), {"A": "a b"}, ["bash", "a", "b"]),
         1 << 20,
         {name: partial(_encoded, text) for name, text in SHELL.items()},
         COUNTED_SIZE,

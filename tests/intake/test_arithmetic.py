@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tables import table
 
 from policy.intake.command.arithmetic import calculate
-from policy.intake.command.shell import split
+from policy.intake.command.shell import parse_script
 from policy.intake.command.words import Unknown
 
 ENV = {"N": "8", "E": "", "T": "4 5", "U": None, "O": "010", "R": "N"}
 
 
 def word(text: str, before: str = "") -> tuple[str, bool]:
-    found = split(f"{before}r {text}", ENV, is_bash=True)[-1].words[-1]
+    found = parse_script(f"{before}r {text}", ENV, is_bash=True)[-1].words[-1]
     return found, type(found) is Unknown
 
 
@@ -96,17 +96,17 @@ def test_a_calculation_that_bash_refuses_is_a_doubt(expression: str) -> None:
     script = f"N=8; B=08; F=1a; H=-09; G=; X=$(({expression})); echo reached"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout == "reached\n") is (expression in ACCEPTED)
-    found = split(f"{script}\nvllm serve m", {}, is_bash=True)[-1]
+    found = parse_script(f"{script}\nvllm serve m", {}, is_bash=True)[-1]
     assert found.doubt.startswith("a shell refuses `$((") is (expression in REFUSED)
 
 
 @pytest.mark.parametrize("expression", ["U + 1", "$U", "$(nproc) + 1", "${U:-08}", "'08'"])
 def test_a_calculation_whose_parts_are_not_known_is_not_refused(expression: str) -> None:
-    assert "a shell refuses" not in split(f"X=$(({expression}))\nvllm serve m", ENV, is_bash=True)[-1].doubt
+    assert "a shell refuses" not in parse_script(f"X=$(({expression}))\nvllm serve m", ENV, is_bash=True)[-1].doubt
 
 
 def test_a_refused_calculation_is_named() -> None:
-    doubt = split("X=$((08))\nvllm serve m", {}, is_bash=True)[-1].doubt
+    doubt = parse_script("X=$((08))\nvllm serve m", {}, is_bash=True)[-1].doubt
     assert doubt == "a shell refuses `$((08))`, which may end the script there"
 
 

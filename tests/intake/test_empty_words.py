@@ -9,7 +9,7 @@ import pytest
 from tables import table
 
 from policy.intake.command.expansion import ExpansionBudget
-from policy.intake.command.shell import split
+from policy.intake.command.shell import parse_script
 from policy.intake.command.words import Unknown
 
 ANY_SHELL = (
@@ -59,7 +59,7 @@ def arguments(shell: str, script: str) -> list[str]:
 
 def read(script: str, *, is_bash: bool) -> list[str]:
     """The arguments of `vllm` in a script as they are read."""
-    commands = split(script, {}, budget=ExpansionBudget(), is_bash=is_bash)
+    commands = parse_script(script, {}, budget=ExpansionBudget(), is_bash=is_bash)
     return next(command.words[1:] for command in commands if command.words[0] == "vllm")
 
 

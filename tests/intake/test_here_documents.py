@@ -8,7 +8,7 @@ import pytest
 from tables import table
 
 from policy.intake.command.launcher import read_command
-from policy.intake.command.shell import split
+from policy.intake.command.shell import parse_script
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def commands(text: str) -> list[list[str]]:
-    return [command.words for command in split(text, {}, is_bash=True)]
+    return [command.words for command in parse_script(text, {}, is_bash=True)]
 
 
 def read(script: str) -> tuple[list[str], list[str]]:

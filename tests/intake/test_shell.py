@@ -9,7 +9,7 @@ from tables import table
 
 from policy.intake.command.expansion import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, ShellSyntaxError
 from policy.intake.command.kubernetes_references import expand_references
-from policy.intake.command.shell import split
+from policy.intake.command.shell import parse_script
 from policy.intake.command.words import Pattern, Unknown
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
@@ -42,7 +42,7 @@ ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": Non
     ],
 )
 def test_a_text_is_split_into_words_as_by_a_shell(text: str, words: list[str]) -> None:
-    assert split(text, ENV)[0].words == words
+    assert parse_script(text, ENV)[0].words == words
 
 
 @table(
@@ -65,7 +65,7 @@ def test_a_text_is_split_into_words_as_by_a_shell(text: str, words: list[str]) -
 )
 def test_an_expansion_that_only_a_running_shell_knows_is_left_as_written(text: str) -> None:
     for written in (f"a {text}", f'a "{text}"'):
-        word = split(written, ENV)[0].words[1]
+        word = parse_script(written, ENV)[0].words[1]
         assert (type(word), word) == (Unknown, text)
 
 
@@ -102,20 +102,20 @@ def test_an_expansion_that_only_a_running_shell_knows_is_left_as_written(text: s
 )
 def test_an_uncertain_expansion_outside_quotes_may_be_any_number_of_words(text: str) -> None:
     for is_bash in (True, False):
-        word = split(f"a --port {text}", ENV, is_bash=is_bash)[0].words[-1]
+        word = parse_script(f"a --port {text}", ENV, is_bash=is_bash)[0].words[-1]
         assert type(word) is Pattern or (type(word) is Unknown and word.is_several)
 
 
 @table("text", ['"$NO"', '"${NO:+x}"', '"$(a b)"', '"`a`"', '"${TP%4}"', '"$*"', '"${X[*]}"'])
 def test_an_uncertain_expansion_in_quotes_is_one_word(text: str) -> None:
-    word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
+    word = parse_script(f"f() {{ a {text}; }}", ENV)[1].words[-1]
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, False)
 
 
 @pytest.mark.parametrize("text", ["$LWS_LEADER_ADDRESS", "${HOSTNAME}", "$A_SERVICE_PORT_HTTP", "$((NO + 1))"])
 def test_a_variable_of_shells_and_controllers_is_one_word(text: str) -> None:
     word, after_ifs, stated = (
-        split(script, env)[-1].words[-1]
+        parse_script(script, env)[-1].words[-1]
         for script, env in (
             (f"a --b {text}", {}),
             (f"IFS=1; a --b {text}", {}),
@@ -131,7 +131,7 @@ def test_a_variable_of_shells_and_controllers_is_one_word(text: str) -> None:
 
 @pytest.mark.parametrize("text", ['"$@"', '"${@}"', '"${X[@]}"', '"${X[@]:1}"', '"${!TP}"'])
 def test_an_expansion_that_quotes_do_not_join_may_be_any_number_of_words(text: str) -> None:
-    word = split(f"f() {{ a {text}; }}", ENV)[1].words[-1]
+    word = parse_script(f"f() {{ a {text}; }}", ENV)[1].words[-1]
     assert isinstance(word, Unknown)
     assert word.is_several
 
@@ -163,7 +163,7 @@ def test_an_expansion_that_quotes_do_not_join_may_be_any_number_of_words(text: s
     ],
 )
 def test_a_variable_that_may_have_changed_before_is_unknown(text: str) -> None:
-    word = split(text, {})[-1].words[-1]
+    word = parse_script(text, {})[-1].words[-1]
     assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, True)
 
 
@@ -171,7 +171,10 @@ def test_a_variable_that_may_have_changed_before_is_unknown(text: str) -> None:
 @table("value", ["", "80"])
 def test_a_variable_that_a_shell_sets_itself_is_unknown(name: str, value: str) -> None:
     written = f"${{{name}:+--enable-dbo}}"
-    words = [split(f"a; r {written}", {name: value})[-1].words, split(f"{name}={value}; a; r {written}", {})[-1].words]
+    words = [
+        parse_script(f"a; r {written}", {name: value})[-1].words,
+        parse_script(f"{name}={value}; a; r {written}", {})[-1].words,
+    ]
     assert words == [["r", written], ["r", written]]
     assert all(type(each[1]) is Unknown for each in words)
 
@@ -207,14 +210,14 @@ def test_a_variable_that_a_shell_sets_itself_is_unknown(name: str, value: str) -
     ],
 )
 def test_a_script_that_changes_how_it_is_read_is_in_doubt(text: str) -> None:
-    commands = split(text, {}, is_bash=True)
+    commands = parse_script(text, {}, is_bash=True)
     assert any(command.words[0] == "r" and command.doubt for command in commands)
 
 
 @table("text", ["A=1; A+=2; r $A", "r $'x'", "r a &>b c", "A=(a b); r ${A[@]}", "A=a; r ${A/a/b}", "A=a; r ${A:0:1}"])
 def test_syntax_of_bash_is_in_doubt_in_another_shell(text: str) -> None:
     for is_bash in (True, False):
-        assert bool(split(text, {}, is_bash=is_bash)[-1].doubt) is not is_bash
+        assert bool(parse_script(text, {}, is_bash=is_bash)[-1].doubt) is not is_bash
 
 
 @table(
@@ -229,7 +232,7 @@ def test_syntax_of_bash_is_in_doubt_in_another_shell(text: str) -> None:
     ],
 )
 def test_an_ordinary_script_is_not_in_doubt(text: str) -> None:
-    assert split(text, {})[-1].doubt == ""
+    assert parse_script(text, {})[-1].doubt == ""
 
 
 @table(
@@ -244,13 +247,13 @@ def test_an_ordinary_script_is_not_in_doubt(text: str) -> None:
     ],
 )
 def test_an_expansion_ends_where_a_shell_ends_it(text: str) -> None:
-    assert split(f'a "{text}" --b', {})[0].words == ["a", text, "--b"]
+    assert parse_script(f'a "{text}" --b', {})[0].words == ["a", text, "--b"]
 
 
 @pytest.mark.parametrize("text", ["$(case a in a) b;; esac)", "$(a # )\n)", "${A#'}'}", "$(a <<b)", "$(a $'\\'' )"])
 def test_an_expansion_without_a_certain_end_is_refused(text: str) -> None:
     with pytest.raises(ShellSyntaxError, match="the end of the expansion at character 3 is not certain"):
-        split(f"a {text}", {})
+        parse_script(f"a {text}", {})
 
 
 @table(
@@ -279,7 +282,7 @@ def test_an_expansion_without_a_certain_end_is_refused(text: str) -> None:
     ],
 )
 def test_an_array_expands_to_its_elements(text: str, words: list[str]) -> None:
-    command = split(text, {})[-1]
+    command = parse_script(text, {})[-1]
     assert (command.words, [word for word in command.words if type(word) is Unknown]) == (words, [])
 
 
@@ -312,7 +315,7 @@ def test_an_array_expands_to_its_elements(text: str, words: list[str]) -> None:
     ],
 )
 def test_a_variable_that_a_script_sets_in_another_way_is_unknown(text: str) -> None:
-    command = next(command for command in split(text, {}) if command.words[0] == "r")
+    command = next(command for command in parse_script(text, {}) if command.words[0] == "r")
     assert type(command.words[-1]) is Unknown
 
 
@@ -329,7 +332,7 @@ def test_a_variable_that_a_script_sets_in_another_way_is_unknown(text: str) -> N
     ],
 )
 def test_elements_that_may_be_added_to_an_array_are_unknown_and_the_others_stay(text: str, words: list[str]) -> None:
-    found = next(command for command in split(text, {}, is_bash=True) if command.words[0] == "r")
+    found = next(command for command in parse_script(text, {}, is_bash=True) if command.words[0] == "r")
     unknown = [word for word in found.words if type(word) is Unknown]
     assert (found.words, [(word, word.is_several) for word in unknown]) == (words, [("${x[@]}", True)])
 
@@ -345,34 +348,34 @@ def test_elements_that_may_be_added_to_an_array_are_unknown_and_the_others_stay(
     ],
 )
 def test_an_array_that_may_be_another_one_is_unknown(text: str) -> None:
-    found = next(command for command in split(text, {}, is_bash=True) if command.words[0] == "r")
+    found = next(command for command in parse_script(text, {}, is_bash=True) if command.words[0] == "r")
     assert ([*found.words], type(found.words[1])) == (["r", "${x[@]}"], Unknown)
 
 
 def test_an_array_that_starts_vllm_may_start_it() -> None:
     text = 'x=(vllm); x+=(serve m); if a; then x+=(b); fi; exec "${x[@]}"'
-    assert ["x=(vllm serve m)"] in [command.words for command in split(text, {})]
+    assert ["x=(vllm serve m)"] in [command.words for command in parse_script(text, {})]
 
 
 @pytest.mark.parametrize("text", ["((a); r b)", "( (r b) )", "((r b); (c))"])
 def test_two_subshells_are_not_a_calculation(text: str) -> None:
-    assert ["r", "b"] in [command.words for command in split(text, {})]
+    assert ["r", "b"] in [command.words for command in parse_script(text, {})]
 
 
 def test_calculations_count_towards_the_limit_of_words() -> None:
     with pytest.raises(ShellSyntaxError, match="words, which is the limit"):
-        split("((a));" * (MAX_WORDS + 1), {})
+        parse_script("((a));" * (MAX_WORDS + 1), {})
 
 
 def test_the_number_before_a_redirection_may_be_of_any_length() -> None:
     for number in ("2" * 5000, "0" * 5000 + "1", "1"):
-        assert split(f"r a {number}>x b", {})[0].words == ["r", "a", "b"]
+        assert parse_script(f"r a {number}>x b", {})[0].words == ["r", "a", "b"]
 
 
 @table("text", ["x=(a", "x=(a; b)", "x=(a <b)", "x=(", "x=(\\", "x=(a\\", "x=( \\", "x=(a\n\\"])
 def test_an_array_that_is_not_closed_is_a_fault(text: str) -> None:
     with pytest.raises(ShellSyntaxError, match="the array at character 3 is not closed"):
-        split(text, {})
+        parse_script(text, {})
 
 
 @pytest.mark.parametrize(
@@ -386,7 +389,7 @@ def test_an_array_that_is_not_closed_is_a_fault(text: str) -> None:
     ],
 )
 def test_separators_separate_commands(text: str, commands: list[list[str]]) -> None:
-    assert [command.words for command in split(text, {})] == commands
+    assert [command.words for command in parse_script(text, {})] == commands
 
 
 @table(
@@ -445,12 +448,12 @@ def test_separators_separate_commands(text: str, commands: list[list[str]]) -> N
     ],
 )
 def test_a_command_gets_the_variables_that_the_text_exports(text: str, env: dict[str, str | None]) -> None:
-    assert split(text, ENV)[-1].env == env
+    assert parse_script(text, ENV)[-1].env == env
 
 
 def test_the_arguments_of_a_script_are_its_positional_parameters() -> None:
-    assert split('run "$@" $1 $0', {}, ["sh", "a b", "c"])[0].words == ["run", "a b", "c", "a", "b", "sh"]
-    assert split('run "$@" x', {})[0].words == ["run", "x"]
+    assert parse_script('run "$@" $1 $0', {}, ["sh", "a b", "c"])[0].words == ["run", "a b", "c", "a", "b", "sh"]
+    assert parse_script('run "$@" x', {})[0].words == ["run", "x"]
 
 
 @table(
@@ -469,7 +472,7 @@ def test_the_arguments_of_a_script_are_its_positional_parameters() -> None:
     ],
 )
 def test_a_script_changes_its_arguments(text: str, words: list[str]) -> None:
-    found = split(text, {}, ["sh", "one", "two", "three"])[-1].words
+    found = parse_script(text, {}, ["sh", "one", "two", "three"])[-1].words
     assert (found, [type(word) is Unknown for word in found]) == (words, [word == "$@" for word in words])
 
 
@@ -478,7 +481,7 @@ def test_a_script_changes_its_arguments(text: str, words: list[str]) -> None:
 )
 def test_a_substitution_that_may_start_vllm_is_an_unknown_command(text: str) -> None:
     for script in (f"echo {text}", f'echo "{text}"', f"A={text}", f"export A={text}"):
-        found = split(script, {})[0].words
+        found = parse_script(script, {})[0].words
         assert (found, type(found[0])) == ([text], Unknown)
 
 
@@ -514,7 +517,7 @@ def test_a_substitution_that_may_start_vllm_is_an_unknown_command(text: str) -> 
 )
 def test_an_invalid_command_is_a_fault_with_its_position(text: str, message: str) -> None:
     with pytest.raises(ShellSyntaxError) as caught:
-        split(text, {"A": "x" * (MAX_FILLED // 10)}, ["sh", "x" * (MAX_FILLED // 10)])
+        parse_script(text, {"A": "x" * (MAX_FILLED // 10)}, ["sh", "x" * (MAX_FILLED // 10)])
     assert str(caught.value) == message
 
 
@@ -566,7 +569,7 @@ def test_kubernetes_accepts_almost_any_text_as_a_name() -> None:
 @given(st.text(alphabet="aA1 =$(){}`'\"\\\n#;&|<>:-+?@*!~\x00é", max_size=60))
 def test_any_text_gives_commands_or_a_fault(text: str) -> None:
     try:
-        commands = split(text, ENV, ["sh", "one"])
+        commands = parse_script(text, ENV, ["sh", "one"])
     except ShellSyntaxError:
         return
     assert all(command.words for command in commands)
@@ -582,17 +585,17 @@ def test_any_text_gives_commands_or_a_fault(text: str) -> None:
     ],
 )
 def test_a_reference_of_an_unknown_script_is_unknown_in_single_quotes_too(text: str, unknown: list[bool]) -> None:
-    assert [type(word) is Unknown for word in split(text, {})[0].words] == unknown
+    assert [type(word) is Unknown for word in parse_script(text, {})[0].words] == unknown
 
 
 @pytest.mark.parametrize(
     ("begin", "end"), [("(", ")"), ("{ ", ";}"), ("if true; then ", ";fi"), ("while true; do ", ";done")]
 )
 def test_the_depth_of_blocks_is_limited(begin: str, end: str) -> None:
-    commands = split(f"{begin * 500}vllm serve m{end * 500}", {})
+    commands = parse_script(f"{begin * 500}vllm serve m{end * 500}", {})
     assert ["vllm", "serve", "m"] in [command.words for command in commands]
     with pytest.raises(ShellSyntaxError, match=r"^its blocks are nested more than 1000 deep, which is the limit$"):
-        split(f"{begin * 1001}vllm serve m{end * 1001}", {})
+        parse_script(f"{begin * 1001}vllm serve m{end * 1001}", {})
 
 
 @table(
@@ -610,5 +613,5 @@ def test_the_depth_of_blocks_is_limited(begin: str, end: str) -> None:
     ],
 )
 def test_a_branch_has_the_values_from_before_the_other_branches(text: str, value: str | None) -> None:
-    found = next(command for command in split(f"export A; {text}", {}) if command.words[0] == "r")
+    found = next(command for command in parse_script(f"export A; {text}", {}) if command.words[0] == "r")
     assert found.env["A"] == value

@@ -30,7 +30,7 @@ from service.auth.access import Access
 from service.documents.body import Disconnected
 from service.jobs import pool as pool_module
 from service.jobs.messages import Job, JobKind
-from service.jobs.pool import Pool, Worker, unless_gone
+from service.jobs.pool import Pool, Worker, until_disconnect
 from service.jobs.process import run
 from service.limits import slots
 from service.limits.slots import Slots, StreamLimit
@@ -425,7 +425,7 @@ def test_work_that_fails_as_its_client_disconnects_is_not_logged(caplog: pytest.
             return {"type": "http.disconnect"}
 
         for ends in (gone.set, left.set):
-            request = asyncio.ensure_future(unless_gone(receive, work()))
+            request = asyncio.ensure_future(until_disconnect(receive, work()))
             asyncio.get_running_loop().call_soon(ends)
             await asyncio.sleep(0.01)
             request.cancel()

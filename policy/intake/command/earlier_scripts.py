@@ -161,11 +161,11 @@ class _Reader:
 
     def _read_shell(self, words: Sequence[str], *, is_bash: bool, options: ShellOptions | None = None) -> None:
         """Read a script and its arguments."""
-        from policy.intake.command.shell import split  # noqa: PLC0415  # most manifests have no such scripts
+        from policy.intake.command.shell import parse_script  # noqa: PLC0415  # most manifests have no such scripts
 
         script, *arguments = words
         try:
-            commands = split(
+            commands = parse_script(
                 script,
                 self.env,
                 arguments,

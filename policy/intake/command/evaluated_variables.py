@@ -94,7 +94,7 @@ def may_have_variables(budget: ExpansionBudget) -> bool:
     return budget.has_vllm
 
 
-def evaluated_variable(
+def unreadable_variable(
     words: Sequence[str], places: Sequence[str], at: int, env: Variables, own: Variables, context: ScriptContext
 ) -> UnreadableCommand | None:
     """Why another program may start vLLM through a variable; None if no variable has the server's command.
@@ -121,7 +121,7 @@ def evaluated_variable(
     return UnreadableCommand(why, places[at], names_vllm=True)
 
 
-def passed_server(words: Sequence[str], places: Sequence[str], at: int) -> UnreadableCommand | None:
+def unreadable_arguments(words: Sequence[str], places: Sequence[str], at: int) -> UnreadableCommand | None:
     """Why another program may start a server whose name is not known: `flock FILE $(echo $P) serve MODEL`.
 
     None if `serve` comes after no such word of its arguments, if the program starts no other one, or if its script has

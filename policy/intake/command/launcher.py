@@ -99,11 +99,11 @@ def read_text(
     text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args"
 ) -> CommandLine:
     """Parse a command given as one text, as typed in a shell; all its words have the same place."""
-    from policy.intake.command.shell import split  # noqa: PLC0415  # most commands are lists, without a script
+    from policy.intake.command.shell import parse_script  # noqa: PLC0415  # most commands are lists, without a script
 
     budget = ExpansionBudget()
     try:
-        commands = split(text, env, budget=budget)
+        commands = parse_script(text, env, budget=budget)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"invalid shell command: {error}"))
         return CommandLine(secrets=frozenset(budget.secrets))

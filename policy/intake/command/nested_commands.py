@@ -69,11 +69,11 @@ def server_of_shell(
             return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if context.depth:
             context.budget.reread(len(words[at]))
-        from policy.intake.command.shell import split  # noqa: PLC0415  # most commands have no script
+        from policy.intake.command.shell import parse_script  # noqa: PLC0415  # most commands have no script
 
         is_bash, hidden = program == "bash", context.has_hidden_variables
         arguments = words[at + 1 :]
-        commands = split(
+        commands = parse_script(
             words[at],
             env,
             arguments,
@@ -150,11 +150,11 @@ def server_of_eval(
     if context.depth == MAX_DEPTH or not (is_known or (names_vllm and _has_visible_gaps(words[at + 1 :]))):
         return unread
     context.budget.reread(len(text))
-    from policy.intake.command.shell import split  # noqa: PLC0415  # as above
+    from policy.intake.command.shell import parse_script  # noqa: PLC0415  # as above
 
     script = text if is_known else Unknown(text, names=replaced_names(words))
     try:
-        commands = split(
+        commands = parse_script(
             script,
             env,
             EVAL_ARGUMENTS,
@@ -194,7 +194,7 @@ def _with_outer(
     return replace(found, env={**own, **found.env})
 
 
-def server_of_xargs(
+def unreadable_xargs(
     words: list[str],
     places: list[str],
     env: Variables,
@@ -203,7 +203,10 @@ def server_of_xargs(
     context: ScriptContext,
     find: FindServer,
 ) -> UnreadableCommand | None:
-    """Why it is not known what `xargs` starts: it appends or inserts arguments that only a running shell knows."""
+    """Why the program that `xargs` starts cannot be read: its other arguments come from standard input.
+
+    None if it starts no server, whatever these arguments are.
+    """
     start, replaced = xargs_options(words, at + 1)
     if unknown := unknown_option_of(words[at + 1 : start]):
         return unknown_option(words, places, at, unknown)

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from policy.intake.command.container_programs import next_container
 from policy.intake.command.env_options import EnvWords
 from policy.intake.command.evaluated_variables import (
-    evaluated_variable,
     may_have_variables,
     note_assignments,
-    passed_server,
+    unreadable_arguments,
+    unreadable_variable,
 )
 from policy.intake.command.exported_variables import exported_variables
 from policy.intake.command.installation import SOURCE_COMMANDS, vllm_of_runner
@@ -26,7 +26,7 @@ from policy.intake.command.known_programs import has_known_substitutions, is_kno
 from policy.intake.command.launcher_grammar import Meaning, launcher_words
 from policy.intake.command.launcher_refusals import refusal_of
 from policy.intake.command.launcher_tables import LAUNCHERS, UNREAD_LAUNCHERS
-from policy.intake.command.nested_commands import server_of_eval, server_of_shell, server_of_xargs
+from policy.intake.command.nested_commands import server_of_eval, server_of_shell, unreadable_xargs
 from policy.intake.command.program_names import MAX_DOUBTS, program_doubts
 from policy.intake.command.programs import (
     OTHER_SCRIPTS,
@@ -83,7 +83,7 @@ EXPORTING_LAUNCHER: Final = "srun"
 NESTED_PROGRAMS: Final = {
     **dict.fromkeys(SHELLS, server_of_shell),
     "eval": server_of_eval,
-    "xargs": server_of_xargs,
+    "xargs": unreadable_xargs,
 }
 """The programs with a script or a command in their arguments."""
 
@@ -106,9 +106,9 @@ def server_of(
             walk.note_unknown_program()
         unread = walk.unread or offline_engine(walk.words[walk.at :], walk.places[walk.at :])
         if unread is None and (walk.at or context.budget.unchecked or context.budget.has_vllm):
-            unread = walk.evaluated_server()
+            unread = walk.unreadable_variable()
         if unread is None and walk.words[walk.at + 1 :]:
-            return passed_server(walk.words, walk.places, walk.at)
+            return unreadable_arguments(walk.words, walk.places, walk.at)
         return unread
     if isinstance(found, ServerCommand):
         for doubt in walk.doubts:
@@ -203,14 +203,14 @@ class _ProgramWalk(Struct):
             why = f"{quoted(shown_command(self.words[at:]))} may start any program"
             self.context.unknown_programs.append(UnreadableCommand(why, self.places[at], is_any_program=True))
 
-    def evaluated_server(self) -> UnreadableCommand | None:
+    def unreadable_variable(self) -> UnreadableCommand | None:
         """Why the program that does not start the server may run the value of a variable that does."""
         if self.at >= len(self.words):
             return None
         note_assignments(self.words[: self.at], self.context)
         if not may_have_variables(self.context.budget):
             return None
-        return evaluated_variable(self.words, self.places, self.at, self.env, self.own, self.context)
+        return unreadable_variable(self.words, self.places, self.at, self.env, self.own, self.context)
 
     def _is_unknown(self, at: int) -> bool:
         """Whether the program at a position is not known; brackets may be those of a package: `uvx vllm[audio]`."""

@@ -48,7 +48,7 @@ DOUBLE_QUOTED_TEXT: Final = re.compile(r'[^"\\$`]+')
 """Matches literal characters between double quotes."""
 
 
-def split(
+def parse_script(
     text: str,
     env: Mapping[str, str | None],
     arguments: Sequence[str] = (),
@@ -63,7 +63,7 @@ def split(
     keeps_returns: bool = False,
     substitution_budget: ExpansionBudget | None = None,
 ) -> list[Command]:
-    """The commands of a script, in order.
+    """Parse a script into its commands, in order.
 
     `env` is its environment, with None for unknown values, and `arguments` are `$0`, `$1` …. A nested script shares the
     `budget` of the outer one. If the text is an Unknown, a part of it is replaced before any shell reads it, even
@@ -149,7 +149,7 @@ class _ShellReader:
         budget, is_bash = substitutions.budget, self.script.is_bash
         for each in substitutions.found:
             try:
-                commands = split(
+                commands = parse_script(
                     each.script, each.variables, self.arguments, budget, is_bash=is_bash, substitution_budget=budget
                 )
                 budget.copy(len(each.env) * len(commands))

@@ -35,7 +35,7 @@ def commands_within(
         raise ShellSyntaxError(TOO_MANY_MESSAGE)
     if depth == MAX_NESTED:
         raise ShellSyntaxError(TOO_DEEP_MESSAGE)
-    from policy.intake.command.shell import split  # noqa: PLC0415  # most scripts have none that count
+    from policy.intake.command.shell import parse_script  # noqa: PLC0415  # most scripts have none that count
 
     for script in scripts(expansion.text):
         known = env
@@ -46,4 +46,4 @@ def commands_within(
             known = {**env, **expansion.values}
         budget.add_word()
         budget.reread(len(script))
-        yield split(script, known, ARGUMENTS, budget, is_bash=expansion.is_bash, has_hidden_variables=True)
+        yield parse_script(script, known, ARGUMENTS, budget, is_bash=expansion.is_bash, has_hidden_variables=True)

@@ -51,41 +51,41 @@ class Compilation(Struct):
     mode: str | None
     graph: str | None
     sp: bool
-    mode_from: str
-    graph_from: str
-    sp_from: str
+    mode_origin: str
+    graph_origin: str
+    sp_origin: str
     breakable: bool = False
 
     def set_mode(self, mode: str, origin: str) -> None:
         """Set the compilation mode; an unchanged value keeps its origin."""
         if self.mode != mode:
-            self.mode, self.mode_from = mode, origin
+            self.mode, self.mode_origin = mode, origin
 
     def set_graph(self, graph: str, origin: str) -> None:
         """Set the CUDA-graph mode; an unchanged value keeps its origin."""
         if self.graph != graph:
-            self.graph, self.graph_from = graph, origin
+            self.graph, self.graph_origin = graph, origin
 
     def fit_graph(self, series: tuple[int, int]) -> None:
         """Remove piecewise graphs if vLLM's own compilation, which they need, is off; from 0.30 on, full ones stay."""
         if self.graph in PIECEWISE_GRAPHS and self.mode != "VLLM_COMPILE" and not self.breakable:
             self.set_graph(
                 "FULL_DECODE_ONLY" if self.graph == "FULL_AND_PIECEWISE" and series >= (0, 30) else "NONE",
-                self.mode_from,
+                self.mode_origin,
             )
 
     def set_facts(self, derived: Provenance) -> None:
         """Set the three facts to the current values, or to vLLM's defaults."""
-        derived.facts[MODE] = self.mode or "VLLM_COMPILE", self.mode_from
-        derived.facts[GRAPH] = self.graph or "FULL_AND_PIECEWISE", self.graph_from
-        derived.facts[SEQUENCE_PARALLELISM] = self.sp, self.sp_from
+        derived.facts[MODE] = self.mode or "VLLM_COMPILE", self.mode_origin
+        derived.facts[GRAPH] = self.graph or "FULL_AND_PIECEWISE", self.graph_origin
+        derived.facts[SEQUENCE_PARALLELISM] = self.sp, self.sp_origin
 
 
 def read_compilation(options: ParsedOptions) -> Compilation:
     """The compilation options of the command line."""
     given = options.values.get("compilation_config")
     if given is None:
-        return Compilation(None, None, sp=False, mode_from=DEFAULT, graph_from=DEFAULT, sp_from=DEFAULT)
+        return Compilation(None, None, sp=False, mode_origin=DEFAULT, graph_origin=DEFAULT, sp_origin=DEFAULT)
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     passes = config.get("pass_config")
     fused = isinstance(passes, dict) and bool(passes.get("fuse_gemm_comms"))
@@ -137,9 +137,9 @@ def derive_compilation(
     level = options.values.get("optimization_level", DEFAULT_LEVEL)
     by_level = options.place("optimization_level")
     if compilation.mode is None:
-        compilation.mode, compilation.mode_from = ("VLLM_COMPILE" if level else "NONE"), by_level
+        compilation.mode, compilation.mode_origin = ("VLLM_COMPILE" if level else "NONE"), by_level
     if compilation.graph is None:
-        compilation.graph, compilation.graph_from = GRAPHS_BY_LEVEL[level], by_level
+        compilation.graph, compilation.graph_origin = GRAPHS_BY_LEVEL[level], by_level
     _schedule_drafts(derived, compilation, series, runs_on_v2)
     compilation.fit_graph(series)
     if compilation.sp:
@@ -150,7 +150,7 @@ def derive_compilation(
         compilation.fit_graph(series)
     compilation.set_facts(derived)
     if series >= (0, 32) and compilation.mode == "STOCK_TORCH_COMPILE" and compilation.graph != "NONE" and runs_on_v2():
-        compilation.set_graph("NONE", compilation.mode_from)
+        compilation.set_graph("NONE", compilation.mode_origin)
         compilation.set_facts(derived)
 
 
@@ -168,7 +168,7 @@ def split_graph(
             "FULL" if compilation.graph in FULL_GRAPHS else "NONE", options.place("compilation_config.splitting_ops")
         )
     elif compilation.graph in PIECEWISE_GRAPHS and compilation.sp and not config.get("use_inductor_graph_partition"):
-        compilation.set_graph("FULL", compilation.sp_from)
+        compilation.set_graph("FULL", compilation.sp_origin)
     if (
         options.values.get("all2all_backend") == HIGH_THROUGHPUT
         and derived.facts[RANKS][0] > 1
@@ -176,7 +176,7 @@ def split_graph(
     ):
         compilation.set_graph("NONE", options.place("all2all_backend"))
     if compilation.graph != before and starts():
-        derived.later[GRAPH] = (compilation.graph, compilation.graph_from)
+        derived.later[GRAPH] = (compilation.graph, compilation.graph_origin)
 
 
 def _set_breakable(
@@ -217,7 +217,7 @@ def _schedule_drafts(
 
 def _parallelise_sequences(compilation: Compilation, target: Target, options: ParsedOptions, platform: str) -> None:
     if options.values.get("tensor_parallel_size", 1) == 1:
-        compilation.sp, compilation.sp_from = False, options.place("tensor_parallel_size")
+        compilation.sp, compilation.sp_origin = False, options.place("tensor_parallel_size")
         return
     given = options.values.get("compilation_config")
     passes = given.get("pass_config") if isinstance(given, dict) else None
@@ -225,7 +225,10 @@ def _parallelise_sequences(compilation: Compilation, target: Target, options: Pa
         return
     hidden = target.configuration.text().get("hidden_size")
     if platform != "cuda" or not isinstance(hidden, int) or hidden < MIN_HIDDEN_SIZE:
-        compilation.sp, compilation.sp_from = False, f"{target.origin}/hidden_size" if platform == "cuda" else PLATFORM
+        compilation.sp, compilation.sp_origin = (
+            False,
+            f"{target.origin}/hidden_size" if platform == "cuda" else PLATFORM,
+        )
 
 
 def _limit_graphs(
@@ -284,4 +287,4 @@ def _apply_platform(
         if without:
             compilation.set_graph("NONE", PLATFORM)
         if compilation.sp and series < (0, 24):
-            compilation.sp, compilation.sp_from = False, PLATFORM
+            compilation.sp, compilation.sp_origin = False, PLATFORM

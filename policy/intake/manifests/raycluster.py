@@ -231,7 +231,9 @@ def _as_submitted(entrypoint: ManifestNode, text: str, spec: ManifestNode) -> st
     if filled is None:
         return text
     try:
-        found = shell.split(f"{SUBMIT_PROGRAM} {filled}", draft.env, has_hidden_variables=draft.has_hidden_variables)
+        found = shell.parse_script(
+            f"{SUBMIT_PROGRAM} {filled}", draft.env, has_hidden_variables=draft.has_hidden_variables
+        )
     except ShellSyntaxError:
         return text
     return subprocess.list2cmdline(found[0].words[1:]) if found else text

@@ -48,7 +48,7 @@ def add_shell_arguments(
             draft.is_within_limits()
             return
         try:
-            first, *others = shell.split(
+            first, *others = shell.parse_script(
                 f"{COMMAND} {text}", env, budget=budget, has_hidden_variables=draft.has_hidden_variables
             )
         except expansion.ExpansionExhausted as error:
@@ -83,7 +83,7 @@ def _check_joined(
     if not any(map(SHELL_CHARACTER.search, texts[:-1])) or draft.doubts:
         return
     try:
-        first, *others = shell.split(
+        first, *others = shell.parse_script(
             f"{COMMAND} {' '.join(texts)}", env, budget=budget, has_hidden_variables=draft.has_hidden_variables
         )
     except expansion.ShellSyntaxError:

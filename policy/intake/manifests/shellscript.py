@@ -19,7 +19,7 @@ from policy.intake.command.image_words import NO_NAMES, named_images
 from policy.intake.command.launcher import find_server
 from policy.intake.command.made_images import NO_IMAGES, made_images
 from policy.intake.command.passed_variables import passed_variables
-from policy.intake.command.shell import split
+from policy.intake.command.shell import parse_script
 from policy.intake.command.shell_options import shell_options
 from policy.intake.command.vllm_command import DEPLOYMENT_REMEDY, UnreadableCommand
 from policy.intake.command.words import Unknown
@@ -83,7 +83,7 @@ def _read_containers(script: ManifestNode, text: str, header: ScriptHeader) -> b
     options = shell_options(BASH, header.options, 0)
     budget, own, within = ExpansionBudget(), ExpansionBudget(), ExpansionBudget()
     try:
-        commands = split(
+        commands = parse_script(
             text,
             header.env,
             ["script", ARGUMENTS],

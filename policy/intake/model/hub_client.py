@@ -91,7 +91,7 @@ def cached(source: ModelSource, query: HubQuery) -> Outcome | None:
     if CONFIG not in paths:
         return None
     try:
-        return _read(name, paths, unknown=tuple(file for file, path in found.items() if path is None), was_asked=False)
+        return _read(name, paths, unknown=tuple(file for file, path in found.items() if path is None), is_cached=True)
     except HubFailed as error:
         return error
 
@@ -212,7 +212,7 @@ def _known(source: ModelSource, name: str, file: str, revision: str) -> Any:
         return None
 
 
-def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, was_asked: bool = True) -> ModelFiles:
+def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, is_cached: bool = False) -> ModelFiles:
     file, size = CONFIG, 0
     texts: dict[str, str] = {}
     try:
@@ -234,7 +234,7 @@ def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, w
             else "was removed from the cache"
         )
         raise HubUnreadable(f"`{file}` of {quoted(name)} {why}; {INSTEAD.removeprefix('or ')}") from None
-    return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, not was_asked, size)
+    return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, is_cached, size)
 
 
 class _Deadline(threading.local):
