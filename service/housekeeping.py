@@ -129,7 +129,7 @@ class Housekeeping:
             log.info("tokens loaded", extra={"tokens": len(tokens)})
 
     def _end_with_parent(self) -> None:
-        """End this worker if its parent was killed, because it would keep running."""
+        """End this worker if its parent was killed; the worker would otherwise keep running."""
         if self._parent is not None and not self._parent.is_alive():
             self._parent = None
             log.error("the parent process is gone; this worker ends")

@@ -81,7 +81,7 @@ def prove(
     """Prove, for each release and all facts, that no rule is unreachable or redundant and that some rule decides.
 
     Also shows which releases are equivalent, and for adjacent releases that differ, a smallest deployment for each
-    difference, which the engine decides as well.
+    difference, confirmed by the rule engine.
     """
     from policy.processes import available_cores  # noqa: PLC0415  # as below
     from policy.proof.claims import prove as proof_of  # noqa: PLC0415  # the solver takes a third of a second to import

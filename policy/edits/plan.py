@@ -175,7 +175,7 @@ class Planner:
         return self.plan
 
     def _try_others(self, wanted: WantedChanges, refusal: Refusal) -> None:
-        """Try the further places of one engine's changes."""
+        """Try the other places where one engine's changes can be made; store the refusal if none works."""
         choice = 1
         while refusal.reason in {NOT_PROMISED, SHARED, NOT_CERTAIN, NOT_READ} and self.tries < self.limit:
             failed = self._try([wanted], choice)

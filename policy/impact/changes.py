@@ -47,7 +47,7 @@ MEANINGS: Final = {
     ChangeKind.RUNNER_WITH_PROBLEM: "another runner, of which a new problem is known",
     ChangeKind.TO_V2: "V1 becomes V2",
     ChangeKind.TO_V1: "V2 becomes V1",
-    ChangeKind.OTHER_RUNNER: "another runner than V1 and V2, before or after",
+    ChangeKind.OTHER_RUNNER: "a runner other than V1 and V2, before or after",
     ChangeKind.PROBLEM: "the same runner, of which a new problem is known",
     ChangeKind.VARIABLE: "the variable to set appears, changes or can go",
     ChangeKind.START: "vLLM starts, and did not before",

@@ -1,4 +1,4 @@
-"""The operators of the rule language: a closed set of words, each for certain kinds of facts.
+"""The operators of the rule language: a fixed set of words, each for certain kinds of facts.
 
 Owns the operators and their meanings. The condition parser, the rules' JSON Schema and ``docs/language.md`` are derived
 from ``OPERATORS``.

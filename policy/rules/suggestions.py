@@ -63,13 +63,13 @@ def suggest_effect(word: str, known: Collection[str]) -> str:
 
 
 def suggest_name(name: str, others: Collection[str] = ()) -> str:
-    """The suggestion for an unknown fact: the one that a flag sets, one with this last name, or a similar one."""
+    """The suggestion for an unknown fact: the one that a flag sets, one that ends with the name, or a similar one."""
     meant = _fact_of(name)
     return f"; did you mean {quoted(meant)}?" if meant else similar(name, [*FACTS, *others])
 
 
 def _fact_of(name: str) -> str | None:
-    """The fact that a flag sets, or the outermost fact with this last name."""
+    """The fact that a flag sets, or the outermost fact that ends with the name."""
     plain = _as_name(name)
     same = [fact for fact in FACTS if fact.rpartition(".")[2].lower() == plain]
     outermost = min(same, key=lambda fact: fact.count("."), default=None)

@@ -48,7 +48,7 @@ def openreports(
     ] = None,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="VERSION", help="Report what this release changes too; may be repeated."),
+        typer.Option("--to", metavar="VERSION", help="Also report what changes in this release; may be repeated."),
     ] = None,
     write: Annotated[  # noqa: FBT002  # a typer flag
         bool, typer.Option("--write", help="Write the reports into the cluster, instead of printing them.")

@@ -257,7 +257,7 @@ class Pool:
                 _discard(job)
                 if is_last:  # the first time may be chance: the system may have killed an idle process
                     raise Refused(
-                        "busy", "the process that worked on it ended, twice; send the request again"
+                        "busy", "two worker processes ended while they ran the request; send it again"
                     ) from error
         raise AssertionError("unreachable: the last round returns or raises")
 

@@ -153,7 +153,7 @@ class LogWorker:
             if time.monotonic() >= pending.since + self._config.timeout:
                 pending.since, pending.is_aborted = time.monotonic(), True
                 self._writer.abort()
-                self._fail(pending, f"the store does not answer in {self._config.timeout:g} s")
+                self._fail(pending, f"the store did not answer within {self._config.timeout:g} s")
             return
         self._pending = None
         try:

@@ -49,7 +49,7 @@ CLOSED_FIELDS: Final = {
     "effect": "Effect",
     "verdict": "Verdict",
 }
-"""Fields of any answer with a closed set of values."""
+"""Fields of any answer that are enumerations."""
 EXACT_SCHEMAS: Final[dict[str, dict[str, Schema]]] = {
     "Decision": {"decision_id": {**TEXT, "format": "uuid"}},
     "Problem": {"type": ref("ProblemType")},
@@ -115,14 +115,14 @@ def answers() -> dict[str, Schema]:
 
 
 def _typed_schemas() -> dict[str, Schema]:
-    """The schemas of the types, with closed sets of values and a description of each field."""
+    """The schemas of the types, with their enumerations and a description of each field."""
     (_, made) = msgspec.json.schema_components(TYPES, ref_template=REF)
     text = msgspec.json.encode(made).decode()
     for name, known in NAMES.items():
         text = text.replace(f'"{REF.format(name=name)}"', f'"{REF.format(name=known)}"')
     found: dict[str, Schema] = {}
     for name, schema in msgspec.json.decode(text).items():
-        if "properties" not in schema:  # a closed set of values, which has a description elsewhere
+        if "properties" not in schema:  # an enumeration, which has a description elsewhere
             continue
         known = NAMES.get(name, name)
         fields = {field: _field(known, field, child) for field, child in schema["properties"].items()}

@@ -1,6 +1,6 @@
 """Names for the schemas of the document, so that a generated client has readable classes.
 
-A generator invents a name, such as ``Type0``, for each object, closed set of values and limited list that has none.
+A generator invents a name, such as ``Type0``, for each object, enumeration and limited list that has none.
 Here each of them becomes a separate schema, named after the path to it. ``null`` becomes an alternative of ``anyOf``,
 which every generator reads.
 """
@@ -30,7 +30,7 @@ CHILD_KEYWORDS: Final[dict[str, str]] = {"items": "Item", "additionalProperties"
 
 
 def with_names(schemas: dict[str, Schema]) -> dict[str, Schema]:
-    """The schemas, in which every object with fields and every closed set of values has a name."""
+    """The schemas, in which every object with fields and every enumeration has a name."""
     found: dict[str, Schema] = {}
     for name, schema in schemas.items():
         found[name] = _children(schema, name, found)

@@ -1,7 +1,7 @@
 """The schemas of the deciding endpoints' bodies.
 
-A schema describes a request as far as it can; the readers check the rest, with better messages. Not here: the reviews
-of Kubernetes (``reviews``).
+A schema describes a request as far as it can; the readers check the rest, with better messages. Not here: Kubernetes
+admission reviews (``reviews``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schemas of Kubernetes' admission reviews, as an API server sends them; fields that are not read may be anything.
+"""The schemas of Kubernetes admission reviews, as an API server sends them; fields that are not read may be anything.
 
 They have the names of ``k8s.io/api/admission/v1``. Not here: the answers, whose types are in ``service.admission``.
 """

@@ -19,6 +19,6 @@ TAGS: Final = [
     {"name": REQUESTS, "description": "Whether a deployment's runner takes a request."},
     {"name": RULES, "description": "What is loaded: the rules, the releases and the facts that they know."},
     {"name": LOG, "description": "Logged decisions."},
-    {"name": ADMISSION, "description": "Admission reviews of Kubernetes."},
+    {"name": ADMISSION, "description": "Kubernetes admission reviews."},
     {"name": OPERATIONS, "description": "Health and metrics."},
 ]

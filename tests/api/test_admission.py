@@ -1,4 +1,4 @@
-"""Reviews of Kubernetes' admission through a real server, as an API server sends them."""
+"""Kubernetes admission reviews through a real server, as an API server sends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to admission reviews of Kubernetes: messages, warnings, denials and patches.
+"""Answers to Kubernetes admission reviews: messages, warnings, denials and patches.
 
 The reviews were recorded at an API server; some tests change them.
 """

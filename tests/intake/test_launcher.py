@@ -329,7 +329,7 @@ BOTH = (
 )
 TRANSFER = "--kv-transfer-config"
 CACHING = "--enable-prefix-caching"
-REFUSED = "newer releases of Dynamo refuse `--connector`; write the `--kv-transfer-config` itself"
+REFUSED = "newer releases of Dynamo refuse `--connector`; write `--kv-transfer-config` instead"
 UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?"
 
 

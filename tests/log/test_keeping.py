@@ -178,7 +178,7 @@ async def test_a_store_that_hangs_is_disconnected(on_server: LogTarget, new_entr
                 written,
                 spilled + 5,
                 False,
-                "the store does not answer in 2 s",
+                "the store did not answer within 2 s",
             ]
             ids += note(log, new_entry, 5)
             await flushed(log)

@@ -185,7 +185,7 @@ def _transfer_config(names: list[str]) -> tuple[str, list[str]]:
         "kv_connector_module_path": "kvbm.vllm_integration.connector",
     }
     config = json.dumps(chosen[0] if len(chosen) == 1 else many, separators=(",", ":"))
-    return config, [*warnings, "newer releases of Dynamo refuse `--connector`; write the `--kv-transfer-config` itself"]
+    return config, [*warnings, "newer releases of Dynamo refuse `--connector`; write `--kv-transfer-config` instead"]
 
 
 def _name(word: str) -> str:

@@ -1,6 +1,6 @@
 """Programs that start no other program, by their names and their arguments: an allowlist.
 
-In an image of vLLM, any other program may start vLLM, in whichever way its arguments name it.
+In an image of vLLM, any other program may start vLLM, however its arguments refer to it.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ class ScriptVariables(Struct):
             self.assign(name, None)
 
     def forget_assigned(self, text: str) -> None:
-        """Mark the variables that arithmetic in ``text`` assigns as unknown."""
+        """Mark as unknown the variables that arithmetic in ``text`` assigns."""
         for found in ARITHMETIC_ASSIGNMENT.finditer(text):
             self.assign(found.group(1) or found.group(2), None)
 
@@ -289,7 +289,7 @@ class ScriptVariables(Struct):
         self.forget(names)
 
     def forget_doubtful(self) -> None:
-        """Mark the variables that conditional commands of the chain set as unknown."""
+        """Mark as unknown the variables that conditional commands of the chain set."""
         if not self.chain.doubtful:
             return
         names, self.chain.doubtful = self.chain.doubtful, []
@@ -311,7 +311,7 @@ class ScriptVariables(Struct):
                     self.values[name] = _perhaps_more(name, kept)
 
     def forget_set_in_functions(self) -> None:
-        """Mark the variables that functions set as unknown."""
+        """Mark as unknown the variables that functions set."""
         self.budget.copy(len(self.set_in_functions))
         self.forget(sorted(self.set_in_functions))
 

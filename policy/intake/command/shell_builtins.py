@@ -118,7 +118,7 @@ class ShellBuiltins(Struct):
         return words[0] in SUCCESSFUL_COMMANDS or (words[0] in DECLARATIONS and words[0] != "local" and is_declared)
 
     def _forget_set(self, words: Sequence[str]) -> None:
-        """Mark the variables that a command or a loop sets as unknown."""
+        """Mark as unknown the variables that a command or a loop sets."""
         self.variables.forget(IMPLICIT_VARIABLES.get(words[0], ()))
         has_options = words[1:2] and words[1].startswith("-")
         if words[0] == "printf" and has_options:

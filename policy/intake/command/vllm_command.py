@@ -128,7 +128,7 @@ def may_expand_to_vllm(words: list[str], at: int) -> bool:
 
 
 def unknown_option(words: list[str], places: list[str], at: int, option: str) -> UnreadableCommand:
-    """Why it is not known what the program at a position starts: one of its options may be any other."""
+    """Why what the program at a position starts is not known: one of its options may be any other option."""
     why = f"the option {quoted(option)} of {quoted(words[at])} is not known"
     return UnreadableCommand(why, places[words.index(option, at)], mentions_vllm(" ".join(words[at:])))
 

@@ -96,7 +96,7 @@ def _choices(release: str, known: tuple[Any, ...]) -> tuple[tuple[bool, str], tu
 
 
 def _choose(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
-    """A release's choice with a runner, and the last name that its formula read: the cause if it is synchronous."""
+    """A release's choice with a runner, and the last input that its formula read: the cause if it is synchronous."""
     values = dict(zip(INPUTS, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
     last = ""
 

@@ -89,7 +89,7 @@ def _may_be_set(key: str) -> bool:
 
 
 def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -> str | None:
-    """A resource that the container itself states, in units of the divisor, rounded up."""
+    """The request or limit that the container sets, in units of the divisor, rounded up; None if it is not known."""
     found, other = RESOURCE.fullmatch(resource), reference.get("containerName").value
     if found is None or (other is not None and other != container.get("name").value):
         return None

@@ -114,7 +114,7 @@ def _draft_method(world: World) -> Table:
 
 
 def _architecture_methods(formula: Any) -> Iterator[tuple[str, str]]:
-    """The architectures that determine the method alone, each with its method."""
+    """The architectures that suffice to determine the method, each with its method."""
     match formula:
         case ["if", ["or", *tests], str(method), otherwise]:
             yield from (

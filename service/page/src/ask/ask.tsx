@@ -418,7 +418,7 @@ export function Ask() {
               <li>
                 a command: <code>vllm serve …</code>, <code>docker run …</code>, a script, a systemd unit
               </li>
-              <li>manifests of Kubernetes, Compose files, values of charts, with any number of engines</li>
+              <li>Kubernetes manifests, Compose files, chart values, with any number of engines</li>
               <li>
                 a deployment (<code>args</code>, <code>env</code>, <code>model_configs</code>) or facts, as JSON or YAML
               </li>

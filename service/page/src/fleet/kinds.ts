@@ -27,7 +27,7 @@ const KIND_LIST: readonly (readonly [string, Kind])[] = Object.entries({
   },
   "runner-v1-to-v2": { label: "V1 to V2", meaning: "V1 becomes V2", tone: "v2" },
   "runner-v2-to-v1": { label: "V2 to V1", meaning: "V2 becomes V1", tone: "v1" },
-  "runner-other": { label: "other runner", meaning: "another runner than V1 and V2, before or after", tone: "own" },
+  "runner-other": { label: "other runner", meaning: "a runner other than V1 and V2, before or after", tone: "own" },
   "known-problem": {
     label: "new problem",
     meaning: "the same runner, of which a new problem is known",
