@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
+RUNNER_POLICY = (str(BIN / "runner-policy"),)
+"""The command."""
 READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPATH", "PYTHONPROFILEIMPORTTIME"}
 """Variables that Python and libraries read before a command runs, so that a forked process would ignore them."""
 NEW_INTERPRETER = {"PYTHONPROFILEIMPORTTIME": ""}
@@ -174,13 +176,23 @@ def server_environment(folder: Path, **variables: str) -> dict[str, str]:
     return environment(**{**defaults, **variables})
 
 
-def service_process(arguments: Sequence[str], env: dict[str, str], log: Path, *, session: bool = False) -> Process:
-    """`runner-policy serve` with its output in a file, in its own session with ``session``."""
+def service_process(
+    arguments: Sequence[str],
+    env: dict[str, str],
+    log: Path,
+    *,
+    program: Sequence[str] = RUNNER_POLICY,
+    session: bool = False,
+) -> Process:
+    """`runner-policy serve` with its output in a file, in its own session with ``session``.
+
+    ``program`` stands for `runner-policy`.
+    """
     if not can_fork(env):
-        return new_service_process(arguments, env, log)
+        return new_service_process(arguments, env, log, program)
     with log.open("wb") as file, Path(os.devnull).open("rb") as null:
         streams = null.fileno(), file.fileno(), file.fileno()
-        return forked([str(BIN / "runner-policy"), "serve", *arguments], env, streams, session=session)
+        return forked([*program, "serve", *arguments], env, streams, session=session)
 
 
 def can_fork(env: dict[str, str]) -> bool:
@@ -188,9 +200,11 @@ def can_fork(env: dict[str, str]) -> bool:
     return all(env.get(name) == os.environ.get(name) for name in READ_AT_IMPORT)
 
 
-def new_service_process(arguments: Sequence[str], env: dict[str, str], log: Path) -> Process:
+def new_service_process(
+    arguments: Sequence[str], env: dict[str, str], log: Path, program: Sequence[str] = RUNNER_POLICY
+) -> Process:
     """`runner-policy serve` in a new interpreter, as installed, with its output in a file."""
-    command = [str(BIN / "runner-policy"), "serve", *arguments]
+    command = [*program, "serve", *arguments]
     with log.open("wb") as file:
         return subprocess.Popen(bound(command), cwd=ROOT, env=env, stdout=file, stderr=file)
 

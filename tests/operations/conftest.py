@@ -7,25 +7,24 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from api.conftest import BIN, PATIENCE, ROOT, end, environment, service_process
+from api.conftest import PATIENCE, RUNNER_POLICY, end, environment, service_process
 from files import replace_file
-from processes import bound
 
 from service.auth.tokens import entry_of, new_token
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from processes import Process
@@ -188,13 +187,14 @@ def started(
     *arguments: str,
     tls: ssl.SSLContext | None = None,
     token: str | None = None,
-    limit: str | None = None,
+    files: str | None = None,
     **variables: Any,
 ) -> Iterator[Service]:
     """Run a service for the block.
 
-    Keywords in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is passed to ``ulimit``. It
-    watches its rules only if it has its own: a watch starts a process, which takes longer than the service itself.
+    Keywords in upper case are settings; ``env_NAME`` sets another variable. ``files`` are its soft and hard limit
+    of open files, with a comma. It watches its rules only if it has its own: a watch starts a process, which takes
+    longer than the service itself.
     """
     log = folder / "serve.log"
     watches = any(each.startswith(("--rules", "RULES")) for each in (*arguments, *variables))
@@ -204,7 +204,8 @@ def started(
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     env = environment(XDG_STATE_HOME=str(folder), TMPDIR=str(temporary), **settings, **others)
-    process = service_process(arguments, env, log) if limit is None else limited_process(arguments, env, log, limit)
+    program = RUNNER_POLICY if files is None else limited_program(files)
+    process = service_process(arguments, env, log, program=program)
     service = None
     try:
 
@@ -223,11 +224,10 @@ def started(
         end(process, log)
 
 
-def limited_process(arguments: Sequence[str], env: dict[str, str], log: Path, limit: str) -> Process:
-    """`runner-policy serve` with a limit that a shell sets."""
-    command = ["sh", "-c", f'ulimit {limit} && exec "$0" "$@"', str(BIN / "runner-policy"), "serve", *arguments]
-    with log.open("wb") as file:
-        return Popen(bound(command), cwd=ROOT, env=env, stdout=file, stderr=file)
+def limited_program(files: str) -> list[str]:
+    """`runner-policy` with these limits of open files, set before it starts, also in a process that is forked."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}))"
+    return [sys.executable, "-c", f"{limit}; from service.cli import main; main()"]
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 LIMIT = 20
 FILES = LIMIT + SPARE_FILES
-FLOOD = 3 * FILES
+FLOOD = FILES + FILES // 2
+"""More connections than the process may have files."""
 CLOSING = 64
 """Connections that make room for others, until they are closed."""
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -64,7 +65,7 @@ def test_connections_that_send_too_little_leave_room_for_others(
     more = {} if protocol == "http" else {**shared_services.tls, "tls": context}
     with (
         serve(
-            MAX_CONNECTIONS=str(LIMIT), BODY_TIMEOUT="300", LOG_FORMAT="json", limit=f"-n {FILES}", **more
+            MAX_CONNECTIONS=str(LIMIT), BODY_TIMEOUT="300", LOG_FORMAT="json", files=f"{FILES}, {FILES}", **more
         ) as service,
         ExitStack() as stack,
     ):

@@ -300,7 +300,7 @@ def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(shared: Ca
 @pytest.mark.slow
 def test_a_process_raises_its_limit_of_open_files_for_its_connections(serve: Callable[..., Any]) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with serve(MAX_CONNECTIONS="500", limit="-Sn 512") as service:
+    with serve(MAX_CONNECTIONS="500", files=f"512, {hard}") as service:
         (line,) = [
             line
             for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
@@ -314,7 +314,7 @@ def test_too_few_open_files_for_the_connections_are_reported_at_the_start(serve:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     warnings = {}
     for connections in ("256", "257"):
-        with serve(MAX_CONNECTIONS=connections, LOG_FORMAT="json", limit="-n 512") as service:
+        with serve(MAX_CONNECTIONS=connections, LOG_FORMAT="json", files="512, 512") as service:
             warnings[connections] = [line for line in service.log_lines() if "files_allowed" in line]
             assert service.get("/readyz")["status"] == "ready"
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
