@@ -342,16 +342,26 @@ def requests() -> Iterator[dict[str, Any]]:
 
 
 def models_named_like_secrets() -> Iterator[dict[str, Any]]:
-    """A secret as the name of the model, or of another that the engine loads, with its configuration."""
-    draft = {"num_speculative_tokens": 2, "method": "draft_model"}
+    """Every secret as the name of a model, also as the value of a variable."""
     for value in QUOTED_VALUES:
-        for name in (value, f"/models/{value}"):
-            configs = {name: QWEN, NAME: QWEN}
-            yield deployment(["serve", name], model_configs=configs)
-            yield deployment(["serve", name, "--served-model-name", name, "--tokenizer", name], model_configs=configs)
-            yield deployment(["serve", NAME, "--hf-config-path", name], model_configs=configs)
-            options = json.dumps({**draft, "model": name})
-            yield deployment(["serve", NAME, "--speculative-config", options], model_configs=configs)
+        yield from models_named(value)
+    yield from models_named_by_a_variable()
+
+
+def models_named(value: str) -> Iterator[dict[str, Any]]:
+    """A value as the name of the model, or of another that the engine loads, with its configuration."""
+    draft = {"num_speculative_tokens": 2, "method": "draft_model"}
+    for name in (value, f"/models/{value}"):
+        configs = {name: QWEN, NAME: QWEN}
+        yield deployment(["serve", name], model_configs=configs)
+        yield deployment(["serve", name, "--served-model-name", name, "--tokenizer", name], model_configs=configs)
+        yield deployment(["serve", NAME, "--hf-config-path", name], model_configs=configs)
+        options = json.dumps({**draft, "model": name})
+        yield deployment(["serve", NAME, "--speculative-config", options], model_configs=configs)
+
+
+def models_named_by_a_variable() -> Iterator[dict[str, Any]]:
+    """The value of a variable with a secret's name as the name of the model."""
     for script in ("vllm serve $API_KEY", "vllm serve --model=$API_KEY", "vllm serve /models/$API_KEY"):
         configs = {f"/models/{SECRET}" if "/" in script else SECRET: QWEN}
         yield deployment(script, env={"API_KEY": SECRET}, model_configs=configs)
@@ -428,15 +438,15 @@ QUOTED_VALUES: Final = (
     *(f"{start}{SECRET}" for start in ("hf_", "sk-", "ghp_", "github_pat_", "glpat-", "rp_")),
 )
 """Secrets of known forms, in values that vLLM's own messages repeat."""
+QUICK_VALUES: Final = (f"Bearer {SECRET}", URL, f"GITHUB_PAT={SECRET}", f"hf_{SECRET}")
+"""One of each form: a scheme, a URL, an assignment and the first letters of a token."""
 QUOTING_FLAGS: Final = (
     *("--quantization", "--attention-backend", "--kv-cache-dtype", "--limit-mm-per-prompt", "--reasoning-parser"),
     *("--tool-call-parser", "--distributed-executor-backend", "--dtype", "--tokenizer-mode", "--load-format"),
 )
 
 
-@pytest.mark.parametrize(
-    "value", slow_except((f"Bearer {SECRET}", URL, f"GITHUB_PAT={SECRET}", f"hf_{SECRET}"), QUOTED_VALUES)
-)
+@pytest.mark.parametrize("value", slow_except(QUICK_VALUES, QUOTED_VALUES))
 def test_no_message_of_vllm_repeats_a_secret(policy: Policy, value: str) -> None:
     documents = [deployment(["serve", NAME, flag, value]) for flag in QUOTING_FLAGS]
     documents.append(deployment(["serve", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": value}))
@@ -719,6 +729,12 @@ EXPANSIONS: Final = (
     *(f"https://h/x?a=1{sign}sig={SECRET}" for sign in ("&", "%26", "%2526", "%3B")),
 )
 """Words that have a secret in them."""
+QUICK_EXPANSIONS: Final = (
+    *(f"${{API_KEY{sign}{SECRET}}}" for sign in (":-", ":=", ":?", "/x/", "%")),
+    *(f"${{A:-${{HF_TOKEN-{SECRET}}}}}", f"${{API_KEY[0]-{SECRET}}}", f"$(get --token {SECRET})"),
+    *(f"https://h/x?sig={SECRET}", f"https://h/x%253Fsig%3D{SECRET}", f"https://h/x?a=1%2526sig={SECRET}"),
+)
+"""One of each kind: an operator that uses, sets or edits a value, a word in another, a command, a URL."""
 SHOWN: Final = (
     f'vllm serve {NAME} --port "VALUE"',
     f'vllm serve {NAME} --runner="VALUE"',
@@ -739,7 +755,7 @@ def test_a_value_that_gets_to_the_name_of_a_secret_is_not_shown(policy: Policy, 
     assert [each for each in documents if has_secret("".join(answers(policy, each, explain=False)))] == []
 
 
-@pytest.mark.parametrize("word", EXPANSIONS)
+@pytest.mark.parametrize("word", slow_except(QUICK_EXPANSIONS, EXPANSIONS))
 def test_a_word_with_a_secret_is_not_shown(policy: Policy, word: str) -> None:
     scripts = [shown.replace("VALUE", word) for shown in SHOWN]
     scripts += [f'A="{word}"; {shown.replace("VALUE", "$A")}' for shown in SHOWN]
@@ -1704,14 +1720,15 @@ def test_a_word_after_the_flag_of_a_secret_and_an_equals_sign_is_not_shown(
             assert not has_secret("".join(answers(policy, document, explain=True))), document
 
 
-def test_a_secret_as_the_name_of_a_model_is_not_shown(policy: Policy) -> None:
-    shown = [
-        (document, text)
-        for document in models_named_like_secrets()
-        for text in answers(policy, document, explain=True)
-        if has_secret(text)
-    ]
-    assert shown == []
+@pytest.mark.parametrize("value", slow_except(QUICK_VALUES, QUOTED_VALUES))
+def test_a_secret_as_the_name_of_a_model_is_not_shown(policy: Policy, value: str) -> None:
+    shown = ["".join(answers(policy, each, explain=True)) for each in models_named(value)]
+    assert [each for each in shown if has_secret(each)] == []
+
+
+def test_a_variable_with_a_secret_as_the_name_of_a_model_is_not_shown(policy: Policy) -> None:
+    shown = ["".join(answers(policy, each, explain=True)) for each in models_named_by_a_variable()]
+    assert [each for each in shown if has_secret(each)] == []
 
 
 JSON_MEMBERS: Final = {
