@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from api.conftest import ROOT, environment, run_forked
 from ruletexts import rule_text
 from tables import table
 
+from policy.checks import candidate
 from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
 from policy.checks.comparison import MemberChange, SandboxResult, compare, read_result
 from policy.errors import RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.vocabulary import VARIABLE
 from policy.request.request import read_request
+from policy.rules.catalogue import load
 
 if TYPE_CHECKING:
     from policy.decision.decision import Decision
     from policy.policy import Policy
+    from policy.rules.catalogue import Catalogue
     from policy.rules.loader import Sources
 
 TODAY = date(2026, 1, 1)
@@ -32,6 +36,16 @@ KV = {
         "kv_transfer_config": {"kv_connector": "NixlConnector"},
     }
 }
+
+
+@pytest.fixture(autouse=True)
+def _loaded_rules_once(monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue) -> None:
+    """Let jobs of this process read only the files that differ from the loaded ones; other processes read all."""
+
+    def load_changed(sources: Sources, *, before: Catalogue | None) -> Catalogue:
+        return load(sources, before=before or catalogue)
+
+    monkeypatch.setattr(candidate, "load", load_changed)
 
 
 def rule(name: str, effect: str = "fallback-v1", when: Any = "always", **members: Any) -> str:
@@ -391,9 +405,9 @@ SIZES = [
     ],
 )
 def test_a_hostile_candidate_is_refused_with_short_messages_within_the_limits(sources: Sources, text: str) -> None:
-    done = run(job(sources, text, seconds=5))
-    result = read_result(done.stdout)
-    assert (result.decision, result.faults != [], done.returncode, done.stderr) == (None, True, 0, b"")
+    done = run_forked([*COMMAND], encode(job(sources, text, seconds=5)), ROOT, environment())
+    result = read_result(done.out.encode())
+    assert (result.decision, result.faults != [], done.code, done.err) == (None, True, 0, "")
     assert [fault.message for fault in result.faults if len(fault.message) > 1000] == []
 
 
