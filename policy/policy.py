@@ -582,6 +582,8 @@ class Policy:
                 decide,
                 transformers_to_try(request.release.decided_as, known, result.intake),
             )
+            if secrets := result.intake.secrets:
+                assumed = [replace(each, fact=secrets.hidden(each.fact)) for each in assumed]
         lifted = self._lifted_in(result)
         return replace(
             decision,
@@ -604,7 +606,8 @@ def _unused_models(request: Request, intake: IntakeResult) -> list[str]:
     """The warning about model configurations that a deployment does not use; a manifest's are shared by its engines."""
     if request.deployment is None or request.manifest is not None:
         return []
-    return ModelUse(intake.models).warnings(request.deployment.model_configs, "model_configs")
+    names = [intake.secrets.named(name) for name in request.deployment.model_configs]
+    return ModelUse(intake.models).warnings(names, "model_configs")
 
 
 def _is_certain(request: Request) -> bool:

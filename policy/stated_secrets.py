@@ -82,6 +82,8 @@ TEXT: Final = frozenset({str})
 NUMBERS: Final = frozenset({int, float})
 NAME_FIELDS: Final = frozenset({"name", "key"})
 """The fields that name a variable whose value is beside them."""
+KIND_FIELDS: Final = frozenset({"kind", "type"})
+"""The fields that say what an object is, such as a Kubernetes `Secret`, if their value reads as a name of a secret."""
 PAIR: Final = 2
 """How many items a list has that is a name and its value."""
 MAX_PAIR: Final = 6
@@ -256,12 +258,25 @@ def secrets_of_names(document: Any) -> Iterator[str]:
         elif type(value) is tuple:
             found += [(item, is_hidden) for item in value]
         elif type(value) is dict:
-            names = {key for key, item in value.items() if _names_others(key, item, len(value))}
-            others = value.keys() - names - NAME_FIELDS if names else ()
+            others = _values_beside_names(value)
             found += [
                 (item, is_hidden or is_secret(str(key)) or key in others)  # a key of YAML may be a number
                 for key, item in value.items()
             ]
+
+
+def _values_beside_names(document: dict[Any, Any]) -> Collection[Any]:
+    """The fields of an object that hold the secrets that its other fields name.
+
+    The value of such a field may itself read as the name of a secret: `hunter2-password`.
+    """
+    names = {key for key, item in document.items() if _names_others(key, item, len(document))}
+    if not names:
+        return ()
+    if not NAME_FIELDS.isdisjoint(names):
+        return document.keys() - NAME_FIELDS - (names & KIND_FIELDS)
+    names -= KIND_FIELDS
+    return document.keys() - NAME_FIELDS - (names if len(names) == 1 else KIND_FIELDS)
 
 
 def words_of(items: Iterable[Any]) -> list[str]:

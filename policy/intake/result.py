@@ -13,7 +13,7 @@ from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, Opaque, shown, to_json
 from policy.facts.vocabulary import FACTS, INDEX, ancestors
 from policy.intake.command.flag_arguments import UNKNOWN_VALUE
-from policy.intake.command.word_places import word_pointer
+from policy.intake.command.word_places import FILE_PREFIX, word_pointer
 from policy.intake.command_line import Installation, ParsedOptions, UnknownOption  # msgspec reads the annotations
 from policy.intake.deployment import Environment
 from policy.intake.derive.request_limits import EngineLimits
@@ -172,5 +172,10 @@ def _derived_fact(value: Any, origin: str, shown_origin: Callable[[str], str]) -
 
 
 def _shown_origin(origin: str, secrets: SecretValues) -> str:
-    """The origin without a secret: a model's name, which a user chose, is a part of it."""
-    return masked(without_secrets(origin, secrets)) if origin.startswith(MODELS) else origin
+    """The origin without a secret: the name of a model or a file, which a user chose, is a part of it.
+
+    The name may contain `/` or `~`, which are no parts of a pointer there.
+    """
+    if not origin.startswith((MODELS, FILE_PREFIX)):
+        return origin
+    return secrets.hidden(masked(without_secrets(secrets.hidden(origin), secrets)))

@@ -1226,6 +1226,37 @@ STATED: Final[dict[str, bool]] = {
 """Texts of users, each with whether it states that `V` is a secret; docs/security.md says why."""
 
 
+NAMED_LIKE_A_SECRET: Final = ("SuperSecretPassword1", "letmeinPassword", "my-secret-token-77x", "5hOPW88oDwGf4vRcPW")
+"""Values of secrets that read as names of secrets."""
+
+
+@pytest.mark.parametrize("value", NAMED_LIKE_A_SECRET)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"name": "DB_PASSWORD", "value": "VALUE"}', '{"key": "DB_PASSWORD", "value": "VALUE"}'),
+        *('{"login": "DB_PASSWORD", "value": "VALUE"}', '{"x": "VALUE", "y": "DB_PASSWORD"}'),
+        '{"headers": [{"name": "Authorization", "value": "VALUE"}]}',
+        '{"kind": "env", "name": "DB_PASSWORD", "value": "VALUE"}',
+        '{"name": "DB_PASSWORD", "value": "VALUE", "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}',
+    ],
+)
+def test_a_value_that_reads_as_the_name_of_a_secret_is_one_beside_another(text: str, value: str) -> None:
+    assert value in secrets_of_text(text.replace("VALUE", value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"kind": "Secret", "name": "hf-token"}',
+        '{"kind": "Secret", "type": "basic-password"}',
+        '{"type": "api-key", "name": "my-secret"}',
+    ],
+)
+def test_a_reference_to_a_secret_states_none(text: str) -> None:
+    assert [*secrets_of_text(text)] == []
+
+
 ESCAPED_VALUES: Final = {
     r'''"P4\$sw0rdKonto"''': "P4$sw0rdKonto",
     r'''"Pa\$\$Kontoauszug"''': "Pa$$Kontoauszug",
@@ -1729,6 +1760,32 @@ def test_a_secret_as_the_name_of_a_model_is_not_shown(policy: Policy, value: str
 def test_a_variable_with_a_secret_as_the_name_of_a_model_is_not_shown(policy: Policy) -> None:
     shown = ["".join(answers(policy, each, explain=True)) for each in models_named_by_a_variable()]
     assert [each for each in shown if has_secret(each)] == []
+
+
+@pytest.mark.parametrize("value", ["JEzckcY718J/abcd", "JEzckcY7~18J/x", "/JEzckcY718Jabcd", "JEzckcY718Jabcd"])
+def test_a_secret_as_a_part_of_a_position_is_not_shown(policy: Policy, value: str) -> None:
+    env, draft = {"HF_TOKEN": value}, {"num_speculative_tokens": 2, "method": "draft_model", "model": value}
+    configs = {value: QWEN, NAME: QWEN}
+    documents = [
+        deployment(["serve", f"--model={value}"], env=env, model_configs={value: QWEN}),
+        deployment(["serve", NAME, "--hf-config-path", value], env=env, model_configs=configs),
+        deployment(["serve", NAME, "--speculative-config", json.dumps(draft)], env=env, model_configs=configs),
+        deployment(["serve", NAME], env=env, model_configs=configs),
+    ]
+    for name in (f"{value}.yaml", f"/etc/{value}/c.yaml"):
+        documents.append(deployment(["serve", NAME, "--config", name], env=env))
+        documents[-1]["deployment"]["files"] = {name: "tensor-parallel-size: 2\n"}
+    engine = {"apiVersion": "kubeai.org/v1", "kind": "Model", "metadata": {"name": "m"}}
+    engine["spec"] = {"url": f"hf://{value}", "engine": "VLLM", "env": env}
+    documents.append({**manifest(engine), "model_configs": {value: QWEN}})
+    shown = [
+        (document, text)
+        for document in documents
+        for explain in (False, True)
+        for text in answers(policy, document, explain=explain)
+        if value[:12] in text
+    ]
+    assert shown == []
 
 
 JSON_MEMBERS: Final = {
