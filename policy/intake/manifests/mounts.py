@@ -41,8 +41,10 @@ CHECKOUTS: Final = ("/vllm-workspace", "/workspace/vllm")
 """The folders of vLLM's source in its images. A mount at one hides what is in it; one above has other folders too."""
 LIBRARIES: Final = re.compile(
     r"/usr/lib(?:64|/[a-z0-9_]{1,32}-linux-gnu)(?:/(?!(?:lib(?:cuda|nv|amd)|nvidia|vdpau)[^/]*+$)[^/]++)?"
+    r"|/usr/lib/ld-linux[^/]*+"
 )
-"""Matches a folder in which the dynamic loader looks for libraries, and a file in it unless it is a GPU driver's."""
+"""Matches a folder in which the dynamic loader looks for libraries, and a file in it unless it is a GPU driver's; and
+the loader of ARM in the folder above."""
 DRIVERS: Final = re.compile(
     r"/(?:usr/local/(?:nvidia|cuda[^/]*|gib|tcpxo?|fastrak)|home/kubernetes/bin/[^/]+|opt/(?:amazon|aws-ofi-nccl|rocm[^/]*))"
     r"(?:/|$)"

@@ -70,6 +70,8 @@ def mount_warning(path: str) -> list[str]:
             "/vllm-workspace/vllm",
             "/root/.local/lib",
             "/etc/ld.so.preload",
+            "/lib/ld-linux-aarch64.so.1",
+            "/usr/lib/ld-linux-aarch64.so.1",
         ),
         *("/usr/local/cuda/bin", "/usr/sbin", "/sbin/vllm", "/usr/local/nvidia/bin/python3"),
         *(
