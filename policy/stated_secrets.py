@@ -273,10 +273,9 @@ def _values_beside_names(document: dict[Any, Any]) -> Collection[Any]:
     names = {key for key, item in document.items() if _names_others(key, item, len(document))}
     if not names:
         return ()
-    if not NAME_FIELDS.isdisjoint(names):
-        return document.keys() - NAME_FIELDS - (names & KIND_FIELDS)
-    names -= KIND_FIELDS
-    return document.keys() - NAME_FIELDS - (names if len(names) == 1 else KIND_FIELDS)
+    kinds = names & KIND_FIELDS
+    is_only_name = NAME_FIELDS.isdisjoint(names) and len(names - kinds) == 1
+    return document.keys() - NAME_FIELDS - (names if is_only_name else kinds)
 
 
 def words_of(items: Iterable[Any]) -> list[str]:

@@ -178,4 +178,4 @@ def _shown_origin(origin: str, secrets: SecretValues) -> str:
     """
     if not origin.startswith((MODELS, FILE_PREFIX)):
         return origin
-    return secrets.hidden(masked(without_secrets(secrets.hidden(origin), secrets)))
+    return masked(without_secrets(secrets.hidden(origin), secrets))

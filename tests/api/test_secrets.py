@@ -1248,6 +1248,18 @@ def test_a_value_that_reads_as_the_name_of_a_secret_is_one_beside_another(text: 
 @pytest.mark.parametrize(
     "text",
     [
+        f'{{"kind": "Secret", "type": "{V}"}}',
+        f'{{"login": "DB_PASSWORD", "value": "my-secret-token-77x", "type": "{V}"}}',
+        f'{{"kind": "Secret", "login": "DB_PASSWORD", "value": "{V}"}}',
+    ],
+)
+def test_a_kind_or_type_is_a_secret_beside_a_name_unless_it_reads_as_one(text: str) -> None:
+    assert V in secrets_of_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         '{"kind": "Secret", "name": "hf-token"}',
         '{"kind": "Secret", "type": "basic-password"}',
         '{"type": "api-key", "name": "my-secret"}',
