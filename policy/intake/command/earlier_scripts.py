@@ -96,11 +96,7 @@ def effects_beside(
     ``volumes`` are the container's.
     """
     reader = _Reader(env, IMAGE_ENVIRONMENT if server is None else server.environment, "", starts_shell=False)
-    reader.runs = "may run"
-    for command in commands:
-        reader.field = command.field
-        reader.files.enter(command.folder or folder)
-        reader.read_words(command.words)
+    reader.read_beside(commands, folder)
     found = reader.effects(server, folder, start, volumes)
     return EarlierEffects([*map(as_uncertain, found.installations)], found.doubts)
 
@@ -121,11 +117,8 @@ def doubts_after(
     reader.files.enter(folder)
     if not reader.files.names_kept(server, start, volumes):
         return []
-    reader.runs, reader.moment = "may run", "before the next start"
-    for command in commands:
-        reader.field = command.field
-        reader.files.enter(command.folder or folder)
-        reader.read_words(command.words)
+    reader.moment = "before the next start"
+    reader.read_beside(commands, folder)
     reader.files.enter(folder)
     unread = [doubt for kind, doubt in reader.doubts.items() if kind == "unread"]
     return [*unread, *reader.files.other_models(server, start, volumes, are_kept=True)]
@@ -149,6 +142,14 @@ class _Reader:
     def read(self, script: str) -> None:
         """Read a script of bash; one that cannot be read may do anything."""
         self._read_shell([script], is_bash=True)
+
+    def read_beside(self, commands: Iterable[CommandBeside], folder: str) -> None:
+        """Read hooks and probes, which may or may not run; one without a folder of its own starts in ``folder``."""
+        self.runs = "may run"
+        for command in commands:
+            self.field = command.field
+            self.files.enter(command.folder or folder)
+            self.read_words(command.words)
 
     def read_words(self, words: Sequence[str]) -> None:
         """Read a command: the script of a shell, or one program with its arguments."""
