@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LIMIT = 20
 FILES = LIMIT + SPARE_FILES
-FLOOD = FILES + FILES // 2
+FLOOD = 3 * FILES
 """More connections than the process may have files."""
 CLOSING = 64
 """Connections that make room for others, until they are closed."""
