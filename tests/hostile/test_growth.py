@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hostile.counting import ValgrindMissing, count, growth, readers_of
+from hostile.counting import MAX_INSTRUCTIONS, ValgrindMissing, count, growth, readers_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +50,12 @@ def test_faster_growth_is_found() -> None:
         "copied for each part": False,
         "exponential in the letters": False,  # it ends the process, so nothing is read after it
     }
+
+
+def test_more_instructions_than_any_read_may_take_are_found() -> None:
+    counts = [MAX_INSTRUCTIONS // 2, MAX_INSTRUCTIONS // 2, MAX_INSTRUCTIONS]
+    assert growth(counts) is None
+    assert growth([*counts[:2], MAX_INSTRUCTIONS + 1]) is not None
 
 
 def test_counting_without_valgrind_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
