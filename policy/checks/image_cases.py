@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.checks.cases import CaseResult, is_of_images, read_files
 from policy.errors import Fault, RulesInvalid
-from policy.intake.manifests.images import platform, split_name, version_of, working_folder
+from policy.intake.manifests.images import platform, split_name, triton_since, version_of, working_folder
 from policy.messages import quoted
-from policy.rules.images import PLATFORMS, read_choice, read_flag, read_variables, read_working_folder
+from policy.rules.images import (
+    NEVER,
+    PLATFORMS,
+    read_choice,
+    read_flag,
+    read_release,
+    read_variables,
+    read_working_folder,
+)
 from policy.rules.loader import SUFFIX, TEST_SUFFIX
 
 if TYPE_CHECKING:
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
     from policy.parser.yamltree import YamlNode
     from policy.rules.images import ImageRow, ImageTable
 
-FIELDS: Final = ("row", "release", "platform", "working_folder", "custom", "env")
+FIELDS: Final = ("row", "release", "platform", "working_folder", "triton_since", "custom", "env")
 EXAMPLES: Final = {
     "image": "ghcr.io/llm-d/llm-d-cuda:v0.8.1",
     "cases": '[{image: "ghcr.io/llm-d/llm-d-cuda:v0.8.1", row: llm-d-cuda, release: "0.23.0"}]',
@@ -33,9 +41,9 @@ EXAMPLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ImageCase:
-    """A claim about an image: its row, release, platform and folder, and whether its vLLM is a custom build.
+    """A claim about an image: its row, release, platform, folder and Triton, and whether its vLLM is a custom build.
 
-    None of a field means that the table does not know it, as does an empty ``working_folder``.
+    None of a field means that the table does not know it, as does an empty ``working_folder`` or ``triton_since``.
     """
 
     image: str
@@ -43,6 +51,7 @@ class ImageCase:
     release: str | None
     platform: str | None
     working_folder: str
+    triton_since: str
     custom: bool
     env: Mapping[str, str]
     path: str = field(compare=False, default="")
@@ -88,10 +97,11 @@ def _read_file(node: YamlNode, reader: FieldReader, table: ImageTable) -> Iterat
             reader.fault(parts["row"], f"unknown row {quoted(row)}; name one of `images/`, or leave it out")
             continue
         runs_on = read_choice(parts.get("platform"), PLATFORMS, reader)
-        folder = read_working_folder(parts.get("working_folder"), reader)
+        folder, since = read_working_folder(parts.get("working_folder"), reader), parts.get("triton_since")
+        triton = NEVER if since is not None and since.value == NEVER else read_release(since, reader)
         custom, env = read_flag(parts.get("custom"), reader), read_variables(parts.get("env"), reader)
         if image is not None:
-            yield ImageCase(image, row, release, runs_on, folder, custom, env, reader.path, item.line)
+            yield ImageCase(image, row, release, runs_on, folder, triton, custom, env, reader.path, item.line)
 
 
 def _missing_cases(row: ImageRow, cases: list[ImageCase]) -> Iterator[Fault]:
@@ -130,6 +140,7 @@ def _failure(case: ImageCase, table: ImageTable) -> str | None:
         version.version,
         platform(case.image, table),
         working_folder(case.image, table),
+        triton_since(case.image, table),
         custom,
         version.env,
     )

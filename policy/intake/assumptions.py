@@ -87,7 +87,8 @@ def _assumed_values(deployment: Deployment) -> Iterator[tuple[str, Any, str, dic
         }
         yield "environment.platform", environment.platform, NOT_STATED, others
     if "has_triton" not in environment.stated:
-        other = replace(environment, has_triton=not environment.has_triton)
+        stated = environment.stated | {"has_triton"}
+        other = replace(environment, has_triton=not environment.has_triton, stated=stated)
         yield (
             "platform.has_triton",
             environment.has_triton,

@@ -73,6 +73,8 @@ class Environment(Struct, frozen=True, omit_defaults=True):
 
     ``transformers`` is the release of Transformers, empty for the one that the tables of the vLLM release have.
     ``platform_origin`` is where the platform is from, if not from the request: the container's image, or a variable.
+    ``triton_since`` is the first release whose image for CPUs has Triton, ``never`` on Arm, and empty if it is not
+    known.
     """
 
     platform: str = "cuda"
@@ -82,6 +84,7 @@ class Environment(Struct, frozen=True, omit_defaults=True):
     transformers: str = ""
     stated: frozenset[str] = frozenset()
     platform_origin: str = ""
+    triton_since: str = ""
 
     @property
     def vllm_platform(self) -> str:

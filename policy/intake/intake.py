@@ -29,6 +29,7 @@ from policy.intake.derive.speculation import (
     read_draft,
 )
 from policy.intake.derive.target_device import TARGET_DEVICE_SINCE, select_platform
+from policy.intake.derive.triton import assume_triton, triton_warnings
 from policy.intake.derive.without_models import (
     METHODS,
     derive_without_models,
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
     from policy.facts.facts import Facts
     from policy.facts.vocabulary import Series
     from policy.intake.command_line import CommandLine, UnknownOption
-    from policy.intake.deployment import Deployment
+    from policy.intake.deployment import Deployment, Environment
     from policy.intake.launch.refusals import Findings
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
@@ -229,7 +230,7 @@ def _derive(
     options = with_options(options, deployment.edits.options)
     variables = with_variables(deployment, command)
     env = _known_values(variables)
-    environment, of_platform = select_platform(deployment.environment, env, known.series)
+    environment, of_platform = _environment_of(deployment, env, known.series)
     deployment = structs.replace(deployment, environment=environment)
     models = ModelLookup(deployment, find, pointer)
     target, speculation = read_models(deployment, options, models, known, pointer)
@@ -257,6 +258,7 @@ def _derive(
         *redirections(variables, models.own_names),
         *other_revision(options.others.get("revision", (None,))[0], models.found),
         *transformers_warnings(release, environment.transformers),
+        *triton_warnings(environment, known.series, facts, rules),
         *(variable_warnings(variables, release, environment.platform) if variables else ()),
     ]
     doubts = [
@@ -495,6 +497,14 @@ def _invalid_arguments(
     if rules(facts_of(derived.facts, [])) == OWN_RUNNER:
         return RequestInvalid(faults)
     return ArgumentsRefused(faults, release, command.installation or deployment.installation, options.unknown_flags)
+
+
+def _environment_of(
+    deployment: Deployment, env: Mapping[str, str], series: tuple[int, int]
+) -> tuple[Environment, list[str]]:
+    """The environment with the platform that a variable selects and what is assumed about Triton, and warnings."""
+    environment, warnings = select_platform(deployment.environment, env, series)
+    return assume_triton(environment, series), warnings
 
 
 def _known_values(variables: Mapping[str, str | None]) -> dict[str, str]:

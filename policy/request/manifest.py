@@ -170,6 +170,7 @@ def _request_of(
         notes.append(f"{why}; decided for {version}, the default release; {advice}")
     configs = manifest.model_configs
     environment, platform_doubt = environment_of(container, manifest.environment, releases.images, notes)
+    environment = replace(environment, triton_since=images.triton_since(container.image, releases.images))
     models = (container.models, manifest.models_at)
     words, env, files, places = container.words, container.env, container.files, container.places
     hidden, doubts = container.has_hidden_variables, container.doubts

@@ -13,6 +13,7 @@ from policy.rules.images import (
     FOLDER_FIELDS,
     MAX_ROWS,
     MAX_TAGS,
+    NEVER,
     PLATFORMS,
     ROW_REQUIRED,
     VARIABLE,
@@ -35,6 +36,11 @@ FOLDERS: Final = {
     "propertyNames": {"enum": list(FOLDER_FIELDS)},
     "additionalProperties": FOLDER,
     "description": "the working folders by platform; `unknown` is for images that show none",
+}
+RELEASE: Final = {"type": "string", "pattern": f"^{WHOLE_VERSION.pattern}$"}
+TRITON_SINCE: Final = {
+    **RELEASE,
+    "description": "the first release whose images for CPUs have a Triton that vLLM uses on x86-64: triton-cpu",
 }
 PRESUMED_SCHEMA: Final = {
     "type": "boolean",
@@ -65,11 +71,7 @@ def images_schema() -> dict[str, Any]:
         "properties": {
             "tag": _one_or_several(TEXT, "tags, or patterns with one `*`, or with `{release}` for vLLM's version"),
             "digest": _one_or_several({"type": "string", "pattern": f"^{DIGEST.pattern}$"}, "digests"),
-            "release": {
-                "type": "string",
-                "pattern": f"^{WHOLE_VERSION.pattern}$",
-                "description": "vLLM's version, unless the tag contains it",
-            },
+            "release": {**RELEASE, "description": "vLLM's version, unless the tag contains it"},
             "platform": PLATFORM,
             "working_folder": FOLDER,
             "custom": CUSTOM,
@@ -92,6 +94,7 @@ def images_schema() -> dict[str, Any]:
                 "description": "; ".join(f"{name}: {meaning}" for name, meaning in ENTRY_POINTS.items()),
             },
             "working_folder": {"oneOf": [FOLDER, FOLDERS], "description": "the working folder, or those by platform"},
+            "triton_since": TRITON_SINCE,
             "custom": CUSTOM,
             "presumed": PRESUMED_SCHEMA,
             "tags": {"type": "array", "minItems": 1, "maxItems": MAX_TAGS, "items": tag},
@@ -119,6 +122,10 @@ def image_cases_schema() -> dict[str, Any]:
             "release": {**TEXT, "description": "its version of vLLM; left out if it is not known"},
             "platform": PLATFORM,
             "working_folder": {**FOLDER, "description": "its working folder; left out if it is not known"},
+            "triton_since": {
+                "oneOf": [RELEASE, {"const": NEVER}],
+                "description": "the first release whose image for CPUs has Triton, or `never`; left out if not known",
+            },
             "custom": CUSTOM,
             "env": ENV,
         },

@@ -38,9 +38,20 @@ PLATFORMS: Final = (
 """The values of `environment.platform`."""
 NO_PLATFORM: Final = "unknown"
 """Stands for a platform that an image does not show."""
+NEVER: Final = "never"
+"""Stands for no release, where a row or an image's name could show the first one with something."""
 FOLDER_FIELDS: Final = (*PLATFORMS, NO_PLATFORM)
 ROW_REQUIRED: Final = ("id", "names", "references")
-ROW_OPTIONAL: Final = ("title", "platform", "entry_point", "working_folder", "custom", "presumed", "tags")
+ROW_OPTIONAL: Final = (
+    "title",
+    "platform",
+    "entry_point",
+    "working_folder",
+    "triton_since",
+    "custom",
+    "presumed",
+    "tags",
+)
 TAG_FIELDS: Final = ("tag", "digest", "release", "platform", "working_folder", "custom", "env", "references")
 EXAMPLES: Final = {
     "names": "[llm-d/llm-d-cuda]",
@@ -106,7 +117,8 @@ class ImageRow:
     """A row of the table: images with the same numbering, for the same hardware.
 
     ``platform`` and ``entry_point`` are None if the row does not state them. ``working_folders`` maps platforms to
-    working folders, and `""` to that of all other platforms. ``document`` is the row as written.
+    working folders, and `""` to that of all other platforms. ``triton_since`` is the first release whose images for
+    CPUs have Triton on x86-64, empty if that is not known. ``document`` is the row as written.
     """
 
     id: str
@@ -114,6 +126,7 @@ class ImageRow:
     platform: str | None
     entry_point: EntryPoint | None
     working_folders: Mapping[str, str]
+    triton_since: str
     literals: Mapping[str, ImageRelease]
     patterns: tuple[ImageTag, ...]
     digests: Mapping[str, ImageRelease]
@@ -195,6 +208,7 @@ def _read_row(node: YamlNode, reader: FieldReader) -> ImageRow | None:
     platform = read_choice(fields.get("platform"), PLATFORMS, reader)
     entry_point = read_choice(fields.get("entry_point"), tuple(map(str, EntryPoint)), reader)
     working_folders = _read_working_folders(fields.get("working_folder"), reader)
+    triton_since = read_release(fields.get("triton_since"), reader)
     is_custom, is_presumed = (read_flag(fields.get(name), reader) for name in ("custom", "presumed"))
     releases = ImageRelease("", is_custom, is_presumed, platform)
     tags = _Tags({}, [], {})
@@ -208,6 +222,7 @@ def _read_row(node: YamlNode, reader: FieldReader) -> ImageRow | None:
         platform,
         EntryPoint(entry_point) if entry_point else None,
         working_folders,
+        triton_since,
         tags.literals,
         tuple(tags.patterns),
         tags.digests,
@@ -280,6 +295,15 @@ def read_flag(node: YamlNode | None, reader: FieldReader) -> bool:
     return False
 
 
+def read_release(node: YamlNode | None, reader: FieldReader) -> str:
+    """A version of vLLM; empty for an absent node or after a fault."""
+    text = reader.text(node)
+    if node is None or text is None or WHOLE_VERSION.fullmatch(text) is not None:
+        return text or ""
+    reader.fault(node, f'expected a version of vLLM, got {quoted(text)}; write it as `"0.23.0"`')
+    return ""
+
+
 def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Tags) -> None:
     """Add the tags of an entry, which share a release; ``row`` has what the entries of the row share."""
     fields = reader.fields(node, "tag", (), TAG_FIELDS)
@@ -288,15 +312,15 @@ def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Ta
     platform = read_choice(fields.get("platform"), PLATFORMS, reader) or row.platform
     env = read_variables(fields.get("env"), reader)
     folder = read_working_folder(fields.get("working_folder"), reader)
-    release = reader.text(fields.get("release"))
-    found = ImageRelease(release or "", is_custom, row.is_presumed, platform, env, folder)
-    if release is not None and WHOLE_VERSION.fullmatch(release) is None:
-        reader.fault(fields["release"], f'expected a version of vLLM, got {quoted(release)}; write it as `"0.23.0"`')
+    count = len(reader.faults)
+    release = read_release(fields.get("release"), reader)
+    found = ImageRelease(release, is_custom, row.is_presumed, platform, env, folder)
+    if len(reader.faults) > count:
         return
     for digest in reader.texts(fields.get("digest"), "digests"):
         if DIGEST.fullmatch(digest) is None:
             reader.fault(fields["digest"], f"expected a digest such as `sha256:…` with 64 digits, got {quoted(digest)}")
-        elif release is None:
+        elif not release:
             reader.fault(node, "the entry of a digest has no `release`; add it")
         else:
             tags.digests[digest] = found
@@ -308,7 +332,7 @@ def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Ta
         except InvalidPattern as error:
             reader.fault(fields["tag"], f"invalid tag {quoted(text)}; {error}")
             continue
-        if pattern.has_release == (release is not None):
+        if pattern.has_release == bool(release):
             advice = (
                 f"the tag {quoted(text)} contains the version; remove `release`"
                 if pattern.has_release

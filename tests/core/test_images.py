@@ -11,7 +11,14 @@ from tables import table
 
 from policy.checks.check import check, faults_of
 from policy.errors import RulesInvalid
-from policy.intake.manifests.images import platform, serves_its_arguments, starts_vllm, version_of, working_folder
+from policy.intake.manifests.images import (
+    platform,
+    serves_its_arguments,
+    starts_vllm,
+    triton_since,
+    version_of,
+    working_folder,
+)
 from policy.intake.manifests.registry import read_manifest as read_with
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources, read_folder
@@ -113,6 +120,10 @@ FAULTS: list[tuple[str, list[str]]] = [
             ),
             f"images/one.yaml:2:101: {NO_FOLDER} `app`",
         ],
+    ),
+    (
+        rows('triton_since: "0.23"'),
+        ['images/one.yaml:2:81: expected a version of vLLM, got `0.23`; write it as `"0.23.0"`'],
     ),
     (rows('custom: "yes"'), ["images/one.yaml:2:75: expected `true` or `false`, got `yes`"]),
     (
@@ -269,6 +280,28 @@ def test_the_working_folder_of_an_image_is_that_of_its_tag_else_of_its_platform_
     row: dict[str, Any], image: str, folder: str
 ) -> None:
     assert working_folder(image, image_table(row)) == folder
+
+
+TRITON: list[tuple[dict[str, Any], str, str]] = [
+    ({"platform": "cpu"}, "team/one:v1", ""),
+    ({"platform": "cpu", "triton_since": "0.23.0"}, "team/one:v1", "0.23.0"),
+    ({"platform": "cpu", "triton_since": "0.23.0"}, "team/one:v1-x86_64", "0.23.0"),
+    ({"platform": "cpu", "triton_since": "0.23.0"}, "team/one:v1-arm64", "never"),
+    ({"platform": "cpu"}, "team/one:v1-AArch64", "never"),
+    ({"platform": "cpu", "triton_since": "0.23.0"}, "arm64/team/one:v1", "0.23.0"),
+    ({"platform": "cpu", "names": ["team/one-*"], "triton_since": "0.23.0"}, "team/one-arm64:v1", "never"),
+    ({"platform": "cpu", "triton_since": "0.23.0"}, "team/vllm-cpu:v1", ""),
+    ({"platform": "cpu", "triton_since": "0.23.0"}, "team/vllm-arm64:v1-cpu", "never"),
+    ({"platform": "rocm", "triton_since": "0.23.0"}, "team/one:v1-arm64", ""),
+    ({"platform": "rocm", "triton_since": "0.23.0"}, "team/one:v1-cpu", "0.23.0"),
+]
+
+
+@table(("row", "image", "release"), TRITON)
+def test_an_image_for_cpus_has_triton_from_the_release_of_its_row_on_and_never_on_arm(
+    row: dict[str, Any], image: str, release: str
+) -> None:
+    assert triton_since(image, image_table(row)) == release
 
 
 NAMES: list[tuple[str, str]] = [

@@ -56,14 +56,15 @@ NGRAM = [*DENSE, "--speculative-config", '{"method": "ngram", "num_speculative_t
 NIXL = [*DENSE, "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
 OPEN: list[tuple[str, list[str], dict[str, Any], list[Assumption]]] = [
     ("0.33.0", DENSE, {"environment": STATED, "env": SET}, []),
-    ("0.33.0", DENSE, {}, [platform(cpu=V1, tpu=OWN), triton(false=V1), plugins(), runner({"0": V1})]),
+    ("0.33.0", DENSE, {}, [platform(tpu=OWN), triton(false=V1), plugins(), runner({"0": V1})]),
     ("0.30.0", DENSE, {}, [platform(cpu=V1, tpu=OWN), triton(false=V1), plugins(another=V1), runner({"0": V1})]),
     ("0.21.0", DENSE, {}, [platform(tpu=OWN), triton(), plugins(), runner({"1": V2})]),
     ("0.33.0", DENSE, {"environment": {"has_triton": True}, "env": SET}, [platform(tpu=OWN), plugins()]),
     ("0.33.0", DENSE, {"environment": {**STATED, "platform": None}}, [platform(tpu=OWN), runner({"0": V1})]),
     ("0.33.0", DENSE, {"environment": {**STATED, "has_triton": None}}, [triton(false=V1), runner({"0": V1})]),
+    ("0.33.0", DENSE, {"environment": {"platform": "cpu", "plugins": {}}}, [triton(false=V1), runner({"0": V1})]),
     (
-        "0.33.0",
+        "0.30.0",
         DENSE,
         {"environment": {"platform": "cpu", "plugins": {}}},
         [triton(value=False, true=V2), runner({"1": Alternative("v2", starts=False)})],

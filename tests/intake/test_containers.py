@@ -217,7 +217,7 @@ def test_the_platform_of_the_request_is_kept_with_a_warning_if_the_image_has_ano
 
 
 def test_the_platform_of_the_image_is_a_fact_and_is_not_assumed(ask: Asking) -> None:
-    for image, origin in (("vllm/vllm-openai-cpu:v0.33.0", "image"), ("team/vllm-openai:v0.33.0", "assumed")):
+    for image, origin in (("vllm/vllm-openai-tpu:v0.33.0", "image"), ("team/vllm-openai:v0.33.0", "assumed")):
         ((_, request),) = read(ask, pod(container(image)))
         assert isinstance(request, Request)
         facts = ask.policy.decide(request, TODAY).facts

@@ -184,7 +184,7 @@ def test_a_platform_sets_only_its_own_fact(ask: Asking, platform: str) -> None:
         name: (own.get(by_vllm) == name, "environment.platform") for name in own.values()
     }
     expected["plugin"] = (PLUGINS.get(platform), "environment.platform")
-    has_triton = platform not in {"cpu", "tpu", *PLUGINS} or platform == "ascend"
+    has_triton = platform not in {"tpu", *PLUGINS} or platform == "ascend"
     assert facts == {**expected, "has_triton": (has_triton, "assumed"), "is_pin_memory_available": (True, "default")}
 
 

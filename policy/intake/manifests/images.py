@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.messages import quoted
-from policy.rules.images import NO_PLATFORM, EntryPoint
+from policy.rules.images import NEVER, NO_PLATFORM, EntryPoint
 
 if TYPE_CHECKING:
     from policy.rules.images import ImageRelease, ImageRow, ImageTable
@@ -28,6 +28,8 @@ PLATFORM: Final = re.compile(
     r"|tenstorrent)(?:\d[\d.]*)?(?![a-z0-9])"
 )
 """Matches the hardware in an image's name or tag: `vllm-openai-rocm`, `v0.23.0-cpu`, `v0.33.0-cu129`."""
+ARM: Final = re.compile(r"(?<![a-z0-9])(?:arm64|aarch64)(?![a-z0-9])")
+"""Matches the word for Arm in an image's name or tag: `vllm-arm64-cpu`, `v0.23.0-aarch64`."""
 OTHER_NAMES: Final = {
     "cu": "cuda",
     "hpu": "gaudi",
@@ -145,6 +147,17 @@ def working_folder(image: str | None, table: ImageTable) -> str:
         return "" if release is None else release.working_folder
     folders = row.working_folders
     return (folders.get(platform(image, table) or NO_PLATFORM) or folders.get("", "")) if folders else ""
+
+
+def triton_since(image: str | None, table: ImageTable) -> str:
+    """The first release in which an image for CPUs has Triton: ``never`` for Arm, empty if that is not known."""
+    if image is None or platform(image, table) != "cpu":
+        return ""
+    repository, tag, _ = split_name(image.lower())
+    if ARM.search(repository.rpartition("/")[2]) or ARM.search(tag or ""):
+        return NEVER
+    row, _ = _release_of(image, table)
+    return "" if row is None else row.triton_since
 
 
 def platform_of_folder(image: str | None) -> tuple[str, str] | None:
