@@ -68,7 +68,7 @@ sbom: $(READY) ## write the software bill of materials of the service (CycloneDX
 audit: $(READY) ## look for known vulnerabilities of the locked packages; "Error 1": found one, "Error 3": no source could be queried
 	$(BIN)/python .ci/audit.py
 
-generate: $(READY) ## write the files generated from the vocabulary and the rule language: schemas, docs/facts.md, docs/language.md
+generate: $(READY) ## write the files generated from the vocabulary and the rule language: schemas, docs/facts.md, docs/language.md, the index of docs/design.md
 	$(BIN)/python -m policy.cli.generate
 
 tables: $(READY) ## regenerate the model tables from the wheels of every release (downloads 10 GB)

@@ -1,4 +1,4 @@
-"""The files generated from the vocabulary and the rule language: schemas for editors, and two pages of ``docs``.
+"""The files generated from the vocabulary, the rule language and the folders: schemas for editors, and ``docs``.
 
 Owns the list of files and their content. ``make generate`` writes them, and ``--check`` fails if one is out of date.
 """
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
+DESIGN = "docs/design.md"
+INDEX = "## Index of modules\n"
+"""The heading of the last section of the page about the design, which is generated."""
+MODULES = ("policy/**/*.py", "service/**/*.py", "service/page/src/**/*.ts*")
+NO_MODULES = ("__init__.py", "__main__.py")
+INSTALLED = "node_modules"
 
 
 def generated(catalogue: Catalogue) -> dict[str, str]:
@@ -36,7 +42,30 @@ def generated(catalogue: Catalogue) -> dict[str, str]:
         f"rules/{name}.schema.json": json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
         for name, schema in SCHEMAS.items()
     }
-    return {**files, "docs/facts.md": facts_page(catalogue), "docs/language.md": language_page()}
+    return {
+        **files,
+        "docs/facts.md": facts_page(catalogue),
+        "docs/language.md": language_page(),
+        DESIGN: (ROOT / DESIGN).read_text().partition(INDEX)[0] + module_index(),
+    }
+
+
+def module_index() -> str:
+    """The section of the page about the design that lists all modules, a row for each folder."""
+    folders: dict[str, set[str]] = {}
+    for path in (path for pattern in MODULES for path in ROOT.glob(pattern)):
+        if path.name not in NO_MODULES and INSTALLED not in path.parts:
+            folders.setdefault(f"{path.parent.relative_to(ROOT)}/", set()).add(path.stem)
+    rows = [f"| `{folder}` | {', '.join(sorted(names))} |" for folder, names in sorted(folders.items())]
+    lines = [
+        INDEX,
+        "Every module, to search by name; `make generate` writes this section. The docstring of a module says what it owns.",
+        "",
+        "| folder | modules |",
+        "|---|---|",
+        *rows,
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def facts_page(catalogue: Catalogue) -> str:

@@ -43,6 +43,10 @@ def test_make_generate_writes_every_generated_file(
     all_sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "design.md").write_text("# Design\n\n## Index of modules\n\nout of date\n")
+    for path in ("policy/b.py", "policy/a.py", "policy/__init__.py", "service/page/src/ask/ask.tsx", "service/a/c.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
     for path, text in SOURCES.rules.items():
         (tmp_path / "rules" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "rules" / path).write_text(text)
@@ -50,6 +54,8 @@ def test_make_generate_writes_every_generated_file(
     main()
     files = generated(load(all_sources))
     assert {path: (tmp_path / path).read_text() for path in files} == files
+    start, *_, first, second = files["docs/design.md"].splitlines()
+    assert (start, first, second) == ("# Design", "| `policy/` | a, b |", "| `service/page/src/ask/` | ask |")
     check()
     (tmp_path / "docs" / "facts.md").write_text("")
     (tmp_path / "rules" / "rule.schema.json").unlink()
