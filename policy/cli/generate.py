@@ -59,7 +59,7 @@ def module_index() -> str:
     rows = [f"| `{folder}` | {', '.join(sorted(names))} |" for folder, names in sorted(folders.items())]
     lines = [
         INDEX,
-        "Every module, to search by name; `make generate` writes this section. The docstring of a module says what it owns.",
+        "Every module, to search by name; `make generate` writes this section. A module's docstring says what it owns.",
         "",
         "| folder | modules |",
         "|---|---|",

@@ -145,6 +145,8 @@ def test_an_expansion_that_quotes_do_not_join_may_be_any_number_of_words(text: s
         "read IFS; A=b:c; r $A",
         "unset IFS; A=b:c; r $A",
         "f() { IFS=:; }; A=b:c; r $A",
+        *(f"IFS=,; set -- {word}; r {arguments}" for word in ("b", "'{'", "b,c") for arguments in ("$@", "$*", "$1")),
+        "IFS=,; A=(b); r ${A[@]}",
         "A=1; f() { A=2; }; A=3; f; r $A",
         "A=1; { A=2; } & r $A",
         "A=1; { A=2; } | b; r $A",

@@ -140,7 +140,7 @@ class CommandBuilder:
         self.is_unknown = True
         if not written.startswith(("`", "$(")):
             self.replaced.update(REPLACED_NAME.findall(written))
-            if written[1] == "{" and not self.command.words and self.parts == [written]:
+            if written.startswith("${") and not self.command.words and self.parts == [written]:
                 for name in self.replaced:
                     self._note_parts(self.variables.value(name) or "")
         self.is_several = self.is_several or not in_quotes or "@" in written or written.startswith("${!")
