@@ -19,6 +19,7 @@ import json
 import marshal
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import sys
@@ -80,29 +81,30 @@ MAX_FILES: Final = 16
 """The maximum number of files that a program passes on."""
 PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
+MADV_COLLAPSE: Final = 25
+"""The advice of ``madvise`` in Linux by which memory gets into huge pages at once."""
+HUGE_PAGE: Final = 2 << 20
+"""The size of a huge page in bytes."""
+ANONYMOUS_MEMORY: Final = re.compile(r"(\w+)-(\w+) rw-p \w+ 00:00 0\s*(?:\[heap\])?")
+"""A line of ``/proc/self/maps`` for the memory of objects."""
 
 
-def answer_requests(control: socket.socket, requests: socket.socket, programs: socket.socket) -> bool:
+def answer_requests(control: socket.socket, requests: socket.socket, programs: Programs) -> bool:
     """Answer requests until the control socket is closed; return true in a process that was forked for one.
 
-    ``requests`` listens for processes of tests. What was forked for one of them ends with it. ``programs`` listens for
-    the programs that stand for ``runner-policy`` and for Python (``processes.PROGRAM``).
+    ``requests`` listens for processes of tests. What was forked for one of them ends with it.
     """
     clients: dict[socket.socket, set[int]] = {}  # with the processes that were forked for each and have not ended
-    running: list[int] = []  # the processes that each wait for the command of a program
     while True:
-        ready = select([control, requests, programs, *clients], [], [])[0][0]
+        ready = select([control, requests, *programs.files(), *clients], [], [])[0][0]
         if ready is control:
             return False
         if ready is requests:
             clients[requests.accept()[0]] = set()
             continue
-        if ready is programs:
-            connection = programs.accept()[0]
-            if not (child := forked(control, requests, programs, *clients)):
-                return run_program(connection)
-            connection.close()
-            running = [child, *(each for each in running if os.waitpid(each, os.WNOHANG)[0] == 0)]
+        if ready not in clients:
+            if programs.answer(ready, control, requests, *clients):
+                return True
             continue
         message, streams, _, _ = socket.recv_fds(ready, MESSAGE, MAX_FILES)
         if not message:
@@ -115,7 +117,7 @@ def answer_requests(control: socket.socket, requests: socket.socket, programs: s
             ended, status = os.waitpid(request["poll"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if ended else None
             clients[ready].discard(ended)
-        elif answer := forked(control, requests, programs, *clients):
+        elif answer := forked(control, requests, *programs.files(), *clients):
             clients[ready].add(answer)
         else:
             become(dict(enumerate(streams)), **request)
@@ -132,36 +134,82 @@ def end(processes: Iterable[int]) -> None:
         os.waitpid(pid, 0)
 
 
-def run_program(connection: socket.socket) -> bool:
-    """Fork a process for the program at the other end, and send it the exit code; return true in that process.
+class Programs:
+    """The programs (``processes.PROGRAM``) that connect to a socket, and a process forked for each.
 
-    The process gets the signals whose numbers the program sends, a byte each. If that program ends first, so does the
+    A process gets the signals whose numbers its program sends, a byte each. If the program ends first, so does the
     process.
     """
-    message, received, _, _ = socket.recv_fds(connection, MESSAGE, MAX_FILES)
-    if not message:
-        os._exit(0)  # the program has already ended
-    request = marshal.loads(message)
-    files = dict.fromkeys(range(3)) | dict(zip(request.pop("files"), received, strict=True))
-    child = forked()
-    if not child:
-        connection.close()
-        become(files, **request)
-        return True
-    for file in received:
-        os.close(file)
-    ended = os.pidfd_open(child)
-    while ended not in select([ended, connection.fileno()], [], [])[0]:
-        os.kill(child, *(connection.recv(1) or [signal.SIGKILL]))
-    with suppress(ConnectionError):  # it has ended too
-        connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
-        while connection.recv(1):
-            pass  # a signal that came too late: unread, it would reset the connection before the exit code is read
-    os._exit(0)
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._processes: dict[socket.socket, int | None] = {}
+        """The process of each connected program: ``None`` before its request, 0 once the process has ended."""
+        self._running: dict[int, tuple[int, socket.socket]] = {}
+        """Each running process and its program, by the file that says when the process ends."""
+
+    def files(self) -> list[socket.socket | int]:
+        """The files to wait for."""
+        return [self._listening, *self._processes, *self._running]
+
+    def answer(self, ready: socket.socket | int, *closed: socket.socket) -> bool:
+        """Answer what one of the files has; return true in a process that was forked, which has ``closed`` these."""
+        if isinstance(ready, int):
+            self._report_end(ready)
+        elif ready is self._listening:
+            self._processes[ready.accept()[0]] = None
+        elif self._processes[ready] is None:
+            return self._start(ready, closed)
+        else:
+            self._pass_signal_on(ready)
+        return False
+
+    def _start(self, program: socket.socket, closed: Iterable[socket.socket]) -> bool:
+        message, received, _, _ = socket.recv_fds(program, MESSAGE, MAX_FILES)
+        if not message:  # the program has already ended
+            self._close(program)
+            return False
+        request = marshal.loads(message)
+        files = dict.fromkeys(range(3)) | dict(zip(request.pop("files"), received, strict=True))
+        if not (child := forked(*closed, *self.files())):
+            become(files, **request)
+            return True
+        for file in received:
+            os.close(file)
+        self._processes[program] = child
+        self._running[os.pidfd_open(child)] = child, program
+        return False
+
+    def _pass_signal_on(self, program: socket.socket) -> None:
+        number = b""
+        with suppress(ConnectionError):
+            number = program.recv(1)
+        if child := self._processes[program]:  # else the signal came too late
+            os.kill(child, *(number or [signal.SIGKILL]))
+        if not number:
+            self._close(program)
+
+    def _report_end(self, ended: int) -> None:
+        """Send the exit code.
+
+        The socket is closed after the program: with an unread signal, closing it would reset the connection before the
+        exit code is read.
+        """
+        child, program = self._running.pop(ended)
+        status = os.waitpid(child, 0)[1]
+        os.close(ended)
+        if program in self._processes:
+            self._processes[program] = 0
+            with suppress(ConnectionError):  # it has ended too
+                program.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+    def _close(self, program: socket.socket) -> None:
+        del self._processes[program]
+        program.close()
 
 
-def forked(*closed: socket.socket) -> int:
-    """Fork: 0 in the new process, which ends with this one and has closed these sockets, and its id in this one."""
+def forked(*closed: socket.socket | int) -> int:
+    """Fork: 0 in the new process, which ends with this one and has closed these files, and its id in this one."""
     own = os.getpid()
     child = os.fork()
     if child == 0:
@@ -169,7 +217,7 @@ def forked(*closed: socket.socket) -> int:
         if os.getppid() != own:  # it has already ended
             os.kill(os.getpid(), signal.SIGKILL)
         for each in closed:
-            each.close()
+            os.close(each) if isinstance(each, int) else each.close()
     return child
 
 
@@ -249,6 +297,19 @@ def use_programs(folder: Path) -> None:
     check.COMMAND = (python, *check.COMMAND[1:])  # type: ignore[misc]  # as above
 
 
+def use_huge_pages() -> None:
+    """Move the memory of this process to huge pages where Linux has them.
+
+    A fork copies the table of pages, and its end frees it: with small ones both take half of a short command's time.
+    """
+    libc = ctypes.CDLL(None)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if found := ANONYMOUS_MEMORY.fullmatch(line):
+            first, end = (int(each, 16) for each in found.groups())
+            for start in range(-(-first // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE):
+                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(HUGE_PAGE), MADV_COLLAPSE)
+
+
 def measure_imported_files() -> None:
     """Let coverage in forked processes measure what they import, and not look for all files that they do not import.
 
@@ -307,9 +368,10 @@ if __name__ == "__main__":  # a worker process of the service imports this modul
     for name in IMPORTED_MODULES:
         import_module(name)
     import_module("service.api.page").Page()  # compresses its files, which are kept
-    sockets = [socket.socket(fileno=int(each)) for each in sys.argv[1:]]
-    use_programs(Path(sockets[-1].getsockname()).parent)
+    control, requests, programs = (socket.socket(fileno=int(each)) for each in sys.argv[1:])
+    use_programs(Path(programs.getsockname()).parent)
     gc.freeze()
     gc.enable()
-    if answer_requests(*sockets):
+    use_huge_pages()
+    if answer_requests(control, requests, Programs(programs)):
         run_command()

@@ -19,7 +19,7 @@ import pytest
 from _pytest.config import _prepareconfig
 from _pytest.tmpdir import TempPathFactory
 from files import use_new_folder
-from fork_server import end_process, forked, run_program
+from fork_server import Programs, end_process
 
 if TYPE_CHECKING:
     from _pytest.capture import CaptureManager
@@ -52,7 +52,7 @@ class ForksForTests:
 
     def __init__(self, control: socket.socket, programs: socket.socket) -> None:
         self._control = control
-        self._programs = programs
+        self._programs = Programs(programs)
         self._reports: list[pytest.CollectReport] = []
         self.thread: threading.Thread | None = None
         """In a fork, the thread in which xdist receives."""
@@ -70,14 +70,9 @@ class ForksForTests:
         capture: CaptureManager = session.config.pluginmanager.getplugin("capturemanager")
         capture.stop_global_capturing()
         self._control.send(READY)
-        running: list[int] = []
-        while self._programs in select([self._control, self._programs], [], [])[0]:
-            connection = self._programs.accept()[0]
-            if not (child := forked(self._control, self._programs)):
-                run_program(connection)
+        while (ready := select([self._control, *self._programs.files()], [], [])[0][0]) is not self._control:
+            if self._programs.answer(ready, self._control):
                 return self._run_tests(session, capture)
-            connection.close()
-            running = [child, *(each for each in running if os.waitpid(each, os.WNOHANG)[0] == 0)]
         return True
 
     def _run_tests(self, session: pytest.Session, capture: CaptureManager) -> bool:
