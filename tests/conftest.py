@@ -22,9 +22,12 @@ from shared_services import shared, shared_services
 from shipped_rules import shipped_rules
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no type hints
 
+from policy.checks import cases
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources, read_folder
+from service.reload import reload
+from service.state import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -264,6 +267,17 @@ def sources(all_sources: Sources) -> Sources:
 def _shipped_rules() -> ShippedRules:
     """The shipped rules for commands that run in this process."""
     return shipped_rules()
+
+
+@pytest.fixture
+def shipped_rules_once(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> None:
+    """Let applications of this process read and compile only what differs from the shipped rules, as forked ones do."""
+    monkeypatch.setattr(reload, "read_folder", shipped_rules.read_folder)
+    monkeypatch.setattr(reload, "read_cases", shipped_rules.read_cases)
+    monkeypatch.setattr(cases, "read_yaml", shipped_rules.read_yaml)
+    for module in reload, state:
+        monkeypatch.setattr(module, "load", shipped_rules.load)
+    monkeypatch.setattr(Policy, "__init__", shipped_rules.create_policy)
 
 
 @pytest.fixture(scope="session")

@@ -81,6 +81,8 @@ MAX_FILES: Final = 16
 """The maximum number of files that a program passes on."""
 PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
+PID_BYTES: Final = 4
+"""The size of a process id, with which Linux describes a peer."""
 MADV_COLLAPSE: Final = 25
 """The advice of ``madvise`` in Linux by which memory gets into huge pages at once."""
 HUGE_PAGE: Final = 2 << 20
@@ -113,7 +115,9 @@ def answer_requests(control: socket.socket, requests: socket.socket, programs: P
             continue
         request = json.loads(message)
         answer: int | None
-        if "poll" in request:
+        if "process_of" in request:
+            answer = programs.process_of(request["process_of"])
+        elif "poll" in request:
             ended, status = os.waitpid(request["poll"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if ended else None
             clients[ready].discard(ended)
@@ -164,6 +168,11 @@ class Programs:
             self._pass_signal_on(ready)
         return False
 
+    def process_of(self, program: int) -> int | None:
+        """The running process of the program with this process id."""
+        processes = {peer(connection): process for connection, process in self._processes.items()}
+        return processes.get(program) or None
+
     def _start(self, program: socket.socket, closed: Iterable[socket.socket]) -> bool:
         message, received, _, _ = socket.recv_fds(program, MESSAGE, MAX_FILES)
         if not message:  # the program has already ended
@@ -206,6 +215,11 @@ class Programs:
     def _close(self, program: socket.socket) -> None:
         del self._processes[program]
         program.close()
+
+
+def peer(connection: socket.socket) -> int:
+    """The id of the process at the other end."""
+    return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PID_BYTES), sys.byteorder)
 
 
 def forked(*closed: socket.socket | int) -> int:

@@ -230,6 +230,12 @@ def forked(
     return ForkedProcess(fork_server().ask(streams, **request))
 
 
+def command_of(program: int) -> int | None:
+    """The process that runs the command of a program that the fork server runs, by the program's process id."""
+    process: int | None = fork_server().ask(process_of=program)
+    return process
+
+
 PROGRAM = """#!{python} -IS
 import _signal, _socket, marshal, os, sys  # the modules that take no time
 open_files = []

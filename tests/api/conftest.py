@@ -47,11 +47,6 @@ RUNNER_POLICY = (str(BIN / "runner-policy"),)
 """The command."""
 READ_AT_IMPORT = {"OTEL_PROPAGATORS", "PYTHONPATH", "PYTHONPROFILEIMPORTTIME"}
 """Variables that Python and libraries read before a command runs, so that a forked process would ignore them."""
-NEW_INTERPRETER = {"PYTHONPROFILEIMPORTTIME": ""}
-"""Variables that change nothing, but with which a service starts in a new interpreter, and so do its processes.
-
-Use it if a test looks at the state or the limits of a process that the service has started.
-"""
 TOKEN = "rp_of-a-tester"
 TOKENS = f"""
 tokens:

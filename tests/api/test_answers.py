@@ -15,7 +15,6 @@ from files import replace_file
 from msgspec import structs
 from pydantic import SecretStr
 
-from policy.checks import cases
 from policy.decision.decision import encode
 from policy.errors import EngineFailed, PolicyError
 from policy.policy import Policy
@@ -24,11 +23,9 @@ from service.app import create_app
 from service.models import HubModels
 from service.problems import KINDS, Refused, problem_of
 from service.recorder import Recorder
-from service.reload import reload
 from service.reload.reload import Published
 from service.request_context import RequestContext
 from service.settings import Settings
-from service.state import state
 from service.state.answers import GROUP as GROUPED
 from service.state.answers import Answers
 from service.telemetry.metrics import Metrics
@@ -37,12 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import date
 
-    from shipped_rules import ShippedRules
-
     from policy.policy import FullEvaluation
     from policy.request.request import Request
     from service.app import Application
 
+pytestmark = pytest.mark.usefixtures("shipped_rules_once")
 BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
 
 
@@ -138,17 +134,6 @@ def ending(folder: Path) -> Path:
     assert "review_by: 2027-06-30" in text
     replace_file(file, text.replace("review_by: 2027-06-30", "review_by: 2027-03-01\nuntil: 2027-03-01"))
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _shipped_rules_once(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> None:
-    """Let applications of this process read and compile only what differs from the shipped rules, as forked ones do."""
-    monkeypatch.setattr(reload, "read_folder", shipped_rules.read_folder)
-    monkeypatch.setattr(reload, "read_cases", shipped_rules.read_cases)
-    monkeypatch.setattr(cases, "read_yaml", shipped_rules.read_yaml)
-    for module in reload, state:
-        monkeypatch.setattr(module, "load", shipped_rules.load)
-    monkeypatch.setattr(Policy, "__init__", shipped_rules.create_policy)
 
 
 def served(app: Application, ask: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from api.conftest import NEW_INTERPRETER, PATIENCE
+from api.conftest import PATIENCE
 from log.conftest import FACTS, LogTarget, id_of, log_metrics, log_state, running_log, until, wait_for
 from log.test_keeping import down, flushed, note, state_of
 from log.test_required import log_processes
 from log.test_store import rows, run_in
+from processes import command_of
 from representatives import slow_except
 
 from service.log.file import SUFFIXES
@@ -429,9 +430,10 @@ def test_every_acknowledged_decision_is_in_the_log_or_counted(
 def test_the_service_is_not_ready_while_its_required_log_accepts_nothing(
     serve: Callable[..., AbstractContextManager[Server]], sqlite: LogTarget
 ) -> None:
-    with serve(**required(sqlite), **NEW_INTERPRETER) as server, server.client() as client:
-        (log_process,) = log_processes(server.process.pid)
+    with serve(**required(sqlite)) as server, server.client() as client:
         assert log_state(client)["can_record"]
+        log_process = command_of(*log_processes(server.process.pid))
+        assert log_process is not None
         resource.prlimit(log_process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         assert client.post("/v1/decisions", json=REQUEST).status_code == 503
         refused = client.get("/readyz")

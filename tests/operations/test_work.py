@@ -14,13 +14,15 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from multiprocessing import spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from api.conftest import NEW_INTERPRETER, PATIENCE
+from api.conftest import PATIENCE
 from api.test_dry_run import HOSTILE
 from partial_result import write_a_part
+from processes import command_of, fork_server
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS
@@ -47,12 +49,13 @@ from service.telemetry.metrics import Metrics
 from .conftest import QWEN, lives, state_of_process, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import httpx
 
     from .conftest import Service, Tokens
 
+pytestmark = pytest.mark.usefixtures("shipped_rules_once")
 CONFIG = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
 BATCH = "/v1/decisions/batch"
 CHECK = "/v1/requests/check"
@@ -74,10 +77,6 @@ def deployment(number: int, **members: Any) -> dict[str, Any]:
         "deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}},
         **members,
     }
-
-
-IN_NEW_INTERPRETERS: Final[dict[str, Any]] = {f"env_{name}": value for name, value in NEW_INTERPRETER.items()}
-"""Keywords of ``serve`` for a service whose worker processes are its own child processes."""
 
 
 def heavy(number: int = 6000) -> bytes:
@@ -102,6 +101,27 @@ def worker_processes(service: Service) -> set[int]:
             if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.add(int(child))
     return found
+
+
+def is_idle(process: int) -> bool:
+    """Whether a worker process waits; not while it starts."""
+    command = command_of(process)
+    return command is not None and state_of_process(command) == "S"
+
+
+def idle_processes(service: Service) -> set[int]:
+    """Both worker processes of a service that has answered its first batch, once they wait."""
+    found: set[int] = until(lambda: len(each := worker_processes(service)) == 2 and all(map(is_idle, each)) and each)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _forked_worker_processes() -> Iterator[None]:
+    """Fork the worker processes of this process, as those of services are."""
+    python = spawn.get_executable()
+    spawn.set_executable(str(fork_server().folder / "python"))
+    yield
+    spawn.set_executable(python)
 
 
 def local_state() -> ServiceState:
@@ -348,16 +368,16 @@ def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], path: 
     if path == IMPACT:
         documents = [deployment(number) for number in range(5_000)]
         body = json.dumps({"deployments": documents, "releases": ["0.26.0", "0.33.0"]}).encode()
-    with serve(**IN_NEW_INTERPRETERS) as service, service.client() as client:
+    with serve() as service, service.client() as client:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # a process has started
-        before = until(lambda: len(found := worker_processes(service)) == 2 and found)  # and one for the next request
+        before = idle_processes(service)  # and one for the next request
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
         connection.sendall(
             b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body))
             + body
             + further
         )
-        until(lambda: [each for each in before if state_of_process(each) == "R"])
+        until(lambda: not all(map(is_idle, before)))
         connection.close()
         (left,) = until(lambda: len(found := before & worker_processes(service)) == 1 and found)
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
@@ -477,17 +497,20 @@ def test_worker_processes_end_with_the_service_even_if_it_is_killed(serve: Calla
 
 
 def test_the_service_ends_while_a_worker_process_does_not_respond(serve: Callable[..., Any]) -> None:
-    with serve(**IN_NEW_INTERPRETERS) as service, service.client() as client:
+    with serve() as service, service.client() as client:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
-        processes = until(lambda: len(found := worker_processes(service)) == 2 and found)
+        processes = idle_processes(service)
+        commands = {command for process in processes if (command := command_of(process))}
+        assert len(commands) == 2
         try:
-            for process in processes:
+            for process in processes | commands:
                 os.kill(process, signal.SIGSTOP)
             service.process.terminate()
             assert service.process.wait(PATIENCE) == 0
             assert not any(map(lives, processes))
+            until(lambda: not any(map(lives, commands)))
         finally:
-            for process in filter(lives, processes):
+            for process in filter(lives, processes | commands):
                 os.kill(process, signal.SIGKILL)
 
 
@@ -909,13 +932,12 @@ def test_a_caller_who_disconnects_is_charged_for_the_process_that_ends(
     body = heavy(10_000)
     head = f"POST {BATCH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}"
     with (
-        serve("--tokens", str(tokens.path), RATE_LIMIT="0.001", **IN_NEW_INTERPRETERS) as service,
+        serve("--tokens", str(tokens.path), RATE_LIMIT="0.001") as service,
         service.client(token) as client,
         service.client(other) as warming,
     ):
         assert kinds(warming.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
-        until(lambda: len(found := worker_processes(service)) == 2 and all(map(is_idle, found)))
-        before = worker_processes(service)
+        before = idle_processes(service)
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
         connection.sendall(head.encode() + b"\r\n\r\n" + body)
         until(lambda: not all(map(is_idle, before)))
@@ -924,10 +946,6 @@ def test_a_caller_who_disconnects_is_charged_for_the_process_that_ends(
         refused = client.post("/v1/decisions", json=QWEN)
         assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
         assert int(refused.headers["retry-after"]) > 90_000  # at least 1 s counts as 100 decisions
-
-
-def is_idle(process: int) -> bool:
-    return state_of_process(process) == "S"
 
 
 @pytest.mark.slow
