@@ -14,16 +14,17 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import spawn
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from processes import Process, bound, forked
+from processes import Process, bound, fork_server, forked
 from typer.testing import CliRunner
 
-from policy.checks import cases, check
+from policy.checks import candidate, cases, check
 from policy.cli import proof, requests, rules
 from policy.cli.app import app
 from policy.policy import Policy
@@ -333,6 +334,14 @@ def run() -> Callable[..., Done]:
     return command
 
 
+def fork_processes(patch: pytest.MonkeyPatch) -> None:
+    """Let the processes that are started from this one be forked, as those of services are."""
+    python = str(fork_server().folder / "python")
+    for module in candidate, check:
+        patch.setattr(module, "COMMAND", (python, *module.COMMAND[1:]))
+    patch.setattr(spawn, "_python_exe", os.fsencode(python))
+
+
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> Callable[..., Done]:
     """Runs ``runner-policy`` in this process, which is much faster than ``run``; its streams are not terminals."""
@@ -345,6 +354,7 @@ def call(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> Callab
         monkeypatch.setattr(module, "read_cases", shipped_rules.read_cases)
     monkeypatch.setattr(cases, "read_yaml", shipped_rules.read_yaml)
     monkeypatch.setattr(Policy, "__init__", shipped_rules.create_policy)
+    fork_processes(monkeypatch)
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
         found = CliRunner().invoke(

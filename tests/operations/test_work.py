@@ -14,15 +14,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from multiprocessing import spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from api.conftest import PATIENCE
+from api.conftest import PATIENCE, fork_processes
 from api.test_dry_run import HOSTILE
 from partial_result import write_a_part
-from processes import command_of, fork_server
+from processes import command_of
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS
@@ -49,7 +48,7 @@ from service.telemetry.metrics import Metrics
 from .conftest import QWEN, lives, state_of_process, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import httpx
 
@@ -116,12 +115,9 @@ def idle_processes(service: Service) -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def _forked_worker_processes() -> Iterator[None]:
+def _forked_worker_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the worker processes of this process, as those of services are."""
-    python = spawn.get_executable()
-    spawn.set_executable(str(fork_server().folder / "python"))
-    yield
-    spawn.set_executable(python)
+    fork_processes(monkeypatch)
 
 
 def local_state() -> ServiceState:
