@@ -174,6 +174,9 @@ def installations(size: int) -> str:
 
 SHELL: Final[dict[str, Callable[[int], str]]] = {
     **{name: partial(repeated, unit) for name, unit in UNITS.items()},
+    "line ends after a command": lambda size: "vllm serve m" + repeated("\n", size),
+    "line ends before an operator": lambda size: repeated("\n", size) + ";a",
+    "line ends and blanks after a command": lambda size: "vllm serve m" + repeated(" \n", size),
     "an open string": lambda size: '"' + repeated('\\"', size),
     "an open single quote": lambda size: "'" + repeated("a", size),
     "an open backtick": lambda size: repeated("`a` ", size) + "`",

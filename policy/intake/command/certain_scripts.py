@@ -162,7 +162,8 @@ class _Scanner:
         text = self.text
         while self.at < len(text):
             is_between = not (self.words or self.assigns or self.is_redirected or self.is_closed)
-            is_list = is_between and not (self.operators or self.state)
+            # not at blanks: a list that does not follow would be looked for after each of a run of them
+            is_list = is_between and not (self.operators or self.state) and text[self.at] not in " \t\n"
             if is_list and (match := LISTS.match(text, self.at)) is not None:
                 self.needs_command = ""
                 if self.blocks[-1:] == ["for"]:
