@@ -24,6 +24,8 @@ MAX_FAULTS = 100
 FURTHER_FAULTS: Final = "further faults are left out: {} has too many; split it"
 INVALID_REQUEST: Final = "invalid-request"
 """The default problem of ``RequestInvalid``."""
+INTERNAL_ERROR: Final = "internal-error"
+"""The problem of a request that shows a defect of this program."""
 
 
 class PolicyError(Exception):
@@ -96,13 +98,14 @@ class RequestFault:
     """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there.
 
     ``remedy`` is what to do about it, unless the message already says so. ``refused`` is the argument if vLLM's own
-    parser refuses it, and ``None`` for any other fault.
+    parser refuses it, and ``None`` for any other fault. ``is_defect`` is whether it is a fault of this program.
     """
 
     pointer: str
     message: str
     remedy: Remedy | None = None
     refused: RefusedArgument | None = None
+    is_defect: bool = False
 
     def worded(self, remedies: Remedies) -> str:
         """The message with the remedy, in an interface's wording."""
@@ -113,16 +116,18 @@ class RequestFault:
 class RequestInvalid(PolicyError):
     """A request that cannot be decided; ``problem`` is the name of the problem, ``faults`` the first 100 reasons.
 
+    If one of them is a defect, the problem is ``INTERNAL_ERROR``.
+
     Pointers contain names from users: one of more than 1,024 characters is cut after the last step that fits, and one
     with a secret before the step that contains it.
     """
 
     def __init__(self, faults: Iterable[RequestFault], problem: str = INVALID_REQUEST) -> None:
-        self.problem = problem
         self.faults = tuple(
             replace(fault, pointer=without_secrets(shorten(fault.pointer)), message=masked_message(fault.message))
             for fault in islice(faults, MAX_FAULTS)
         )
+        self.problem = INTERNAL_ERROR if any(fault.is_defect for fault in self.faults) else problem
         super().__init__()
 
     def __reduce__(self) -> tuple[object, ...]:

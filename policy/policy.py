@@ -32,8 +32,9 @@ from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate, ev
 from policy.decision.known_problems import VARIABLE_NAME, OtherRunner
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
+from policy.defects import contain, contained
 from policy.engine.fact_encoder import variable_code
-from policy.errors import RequestFault, RequestInvalid
+from policy.errors import INTERNAL_ERROR, RequestFault, RequestInvalid
 from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
@@ -213,7 +214,10 @@ class Policy:
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
-        return self._with_other_variables(self.evaluate(request, today))
+        try:
+            return self._with_other_variables(self.evaluate(request, today))
+        except Exception as error:  # noqa: BLE001  # a defect may raise anything
+            contain(error, request.pointer)
 
     def _with_other_variables(self, result: RequestEvaluation) -> FullEvaluation:
         return FullEvaluation(result, self._without_variable(result), self._choice_warning(result))
@@ -221,18 +225,21 @@ class Policy:
     def encode(self, evaluation: FullEvaluation) -> EncodedDecision:
         """The decision as JSON; common decisions are encoded directly, without a ``Decision``."""
         result = evaluation.result
-        json = self._encoder.encode(
-            result.request,
-            result.ruleset,
-            result.evaluation,
-            evaluation.without_variable,
-            evaluation.choice_warning,
-            result.today,
-        )
-        if json is not None:
-            return EncodedDecision(json, result.evaluation)
-        decision = self._assemble(evaluation)
-        return EncodedDecision(encode(decision), result.evaluation, decision)
+        try:
+            json = self._encoder.encode(
+                result.request,
+                result.ruleset,
+                result.evaluation,
+                evaluation.without_variable,
+                evaluation.choice_warning,
+                result.today,
+            )
+            if json is not None:
+                return EncodedDecision(json, result.evaluation)
+            decision = self._assemble(evaluation)
+            return EncodedDecision(encode(decision), result.evaluation, decision)
+        except Exception as error:  # noqa: BLE001  # as above
+            contain(error, result.request.pointer)
 
     def evaluate(self, request: Request, today: date) -> RequestEvaluation:
         """Evaluate the release's rules on a request's facts, which are derived first if it has a deployment.
@@ -242,15 +249,18 @@ class Policy:
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
-        intake = None
-        if request.deployment is not None:
-            intake = self.intake(request)
-            request = replace(request, facts=intake.facts)
-            if self._other_vllm(request, intake.installation):
-                request = replace(request, release=replace(request.release, verified=False))
-        ruleset = self.ruleset(request.release.decided_as)
-        evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
-        return RequestEvaluation(request, today, ruleset, evaluation, intake)
+        try:
+            intake = None
+            if request.deployment is not None:
+                intake = self.intake(request)
+                request = replace(request, facts=intake.facts)
+                if self._other_vllm(request, intake.installation):
+                    request = replace(request, release=replace(request.release, verified=False))
+            ruleset = self.ruleset(request.release.decided_as)
+            evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
+            return RequestEvaluation(request, today, ruleset, evaluation, intake)
+        except Exception as error:  # noqa: BLE001  # a defect may raise anything
+            contain(error, request.pointer)
 
     def intake(self, request: Request) -> IntakeResult:
         """The facts of a request's deployment, derived as the release would; recent results are cached.
@@ -290,6 +300,8 @@ class Policy:
             if request.manifest is not None:  # its objects lack some fields of a deployment
                 error.end_within(*request.manifest)
             raise
+        except Exception as error:  # noqa: BLE001  # a defect may raise anything
+            contain(error, request.pointer)
         if result.secrets is NO_SECRETS:
             return result
         return replace(result, facts=without_secrets_in_facts(result.facts, result.secrets, ruleset.texts))
@@ -298,7 +310,7 @@ class Policy:
         """The evaluation of a variant of a request; ``None`` if vLLM refuses it before it chooses a runner.
 
         Raises:
-            RequestInvalid: the request's scripts exceed the limits of expansion.
+            RequestInvalid: the request's scripts exceed the limits of expansion, or it shows a defect.
         """
         try:
             return self.evaluate(request, today)
@@ -306,6 +318,8 @@ class Policy:
             expansion = current_expansion()
             if expansion is not None and expansion.is_exhausted:  # so the outcome is unknown
                 raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED_MESSAGE)]) from error
+            if error.problem == INTERNAL_ERROR:
+                raise
             return None
 
     def _without_variable(self, result: RequestEvaluation) -> WithoutVariable | UnsetType:
@@ -428,8 +442,13 @@ class Policy:
         return adviser.advice()
 
     def assemble(self, result: RequestEvaluation) -> Decision:
-        """The decision that follows from an evaluation."""
-        return self._assemble(self._with_other_variables(result))
+        """The decision that follows from an evaluation.
+
+        Raises:
+            RequestInvalid: a variant of the request has more text than is read, or there is a defect.
+        """
+        with contained(result.request.pointer):
+            return self._assemble(self._with_other_variables(result))
 
     def _assemble(self, evaluated: FullEvaluation) -> Decision:
         result = evaluated.result

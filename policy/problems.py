@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import MAX_FAULTS, Remedy, RequestInvalid
+from policy.errors import INTERNAL_ERROR, MAX_FAULTS, Remedy, RequestInvalid
 from policy.escaping import escape_line
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ REQUEST_KINDS: Final[dict[str, tuple[int, str]]] = {
     "unknown-release": (422, "The release is not known"),
     "model-config-needed": (422, "The config.json of a model is needed"),
     "unsupported-model": (422, "vLLM refuses the model"),
+    INTERNAL_ERROR: (500, "A defect of Runner Policy"),
 }
 """The kinds of problem with a request for a decision, with their status codes and titles."""
 TYPE_PREFIX: Final = "urn:runner-policy:problem:"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.decision.decision import id_of
 from service.log.stdout import Printer
+from service.telemetry.metrics import DEFECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +100,7 @@ class Recorder:
             self.metrics.count_job_decisions(counted, number)
         for labels, number in found.checks:
             self.metrics.count_check(labels, number)
+        self.metrics.count(DEFECTS, by=found.defects)
         if self._collects_ids:
             for decision_id in found.ids:
                 context.add_decision(decision_id)

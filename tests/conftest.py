@@ -22,6 +22,7 @@ from shared_services import shared, shared_services
 from shipped_rules import shipped_rules
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no type hints
 
+from policy import defects
 from policy.checks import cases
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load
@@ -222,6 +223,15 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if report.when == "call" or not report.passed:
             item.ihook.pytest_runtest_logreport(report=report)
     return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test in which the program contained a defect, unless it is about that."""
+    before = defects.Counter.defects
+    yield
+    if defects.Counter.defects != before and item.get_closest_marker("defects") is None:
+        pytest.fail("the program has contained a defect; the log has its place")
 
 
 @pytest.fixture(scope="session", autouse=True)

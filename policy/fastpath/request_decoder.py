@@ -154,4 +154,6 @@ def decode_fast(body: bytes, releases: Releases) -> Request | None:
     if type(engine) is str:
         row[ENGINE_INDEX] = parse_variable(engine)
     version = fields.vllm_version or release.decided_as
-    return Request(Facts(row), version, release, upstream_only, fields.request_id, explain=False, common=True)
+    return Request(
+        Facts(row), version, release, upstream_only, fields.request_id, explain=False, pointer="/facts", common=True
+    )

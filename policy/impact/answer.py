@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from policy.decision.decision import PolicyRef
+from policy.defects import contained
 from policy.errors import PolicyError, RequestInvalid
 from policy.impact.counts import ImpactCounts  # noqa: TC001  # msgspec reads the annotations
 from policy.impact.impact import MAX_REMEDIED, Impact
@@ -109,8 +110,9 @@ def _compared(entry: DocumentEntry, impact: Impact, request: ImpactRequest, limi
     if isinstance(entry.request, RequestInvalid):
         raise entry.request
     limits.count_comparison(request.decisions, min(len(request.explained), MAX_REMEDIED))
-    found = impact.compare(entry.request)
-    return item_json(entry.name, entry.request_id, entry.place, json_piece(found)), summary_of(found)
+    with contained(entry.request.pointer):
+        found = impact.compare(entry.request)
+        return item_json(entry.name, entry.request_id, entry.place, json_piece(found)), summary_of(found)
 
 
 def _undecided(entry: DocumentEntry, problem: Problem) -> tuple[bytes, Summary]:

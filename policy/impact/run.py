@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from policy.decision.decision import encode
+from policy.defects import contained
 from policy.errors import RequestInvalid
 from policy.impact.impact import MAX_REMEDIED, Impact
 from policy.impact.summary import Summary, summary_of, undecidable
@@ -162,8 +163,12 @@ class Worker:
         return [self._result(request) for request in requests], self._finder.use.names
 
     def _result(self, request: Request) -> Result:
-        found = self.impact.compare(request)
-        return Result(summary_of(found), self._piece(found))
+        try:
+            with contained(request.pointer):
+                found = self.impact.compare(request)
+                return Result(summary_of(found), self._piece(found))
+        except RequestInvalid as error:
+            return self.unreadable(error)
 
 
 _worker: list[AnyWorker[Any, Any]] = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from policy.defects import contained, defect_fault
 from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
 from policy.intake.command_line import Installation, Omni
 from policy.intake.deployment import Deployment
@@ -66,6 +67,13 @@ def containers_of(
     Raises:
         RequestInvalid: it cannot be read.
     """
+    with contained(manifest.request.pointer):
+        return _containers_of(manifest, releases, ignored, is_under_review=is_under_review)
+
+
+def _containers_of(
+    manifest: Manifest, releases: Releases, ignored: list[str] | None, *, is_under_review: bool
+) -> list[Container]:
     from policy.intake.manifests.registry import read_manifest  # noqa: PLC0415  # see `intake.manifests`
 
     faults: list[RequestFault] = []
@@ -116,7 +124,11 @@ def request_of(
 
     ``stated_by`` names what states the version of the request, for a note where no image shows it; empty for none.
     """
-    request = _request_of(container, manifest, releases, remedies, stated_by)
+    try:
+        request = _request_of(container, manifest, releases, remedies, stated_by)
+    except Exception as error:  # noqa: BLE001  # a defect may raise anything
+        pointer = pointer_of(manifest.request.pointer, container.path, manifest.document)
+        return RequestInvalid([defect_fault(error, pointer)])
     if isinstance(request, RequestInvalid):
         request.hide(secret_values(container.env, (), container.secrets, container.stated))
     return request

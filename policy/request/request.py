@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from policy.defects import contain
 from policy.errors import INVALID_REQUEST, MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.command.config_file import secrets_of_files
@@ -72,8 +73,9 @@ UNKNOWN_RELEASE: Final = "unknown-release"
 class Request(Struct, frozen=True, gc=False):
     """A deployment to decide. ``vllm_version`` is the version as requested, or the default release.
 
-    The facts of a ``deployment`` are not yet derived; ``pointer`` is its JSON pointer in the body. For a container of a
-    manifest, ``manifest`` has the manifest's pointer and document. ``common``: whether ``fastpath`` decoded it.
+    The facts of a ``deployment`` are not yet derived; ``pointer`` is its JSON pointer, or that of the facts, in the
+    body. For a container of a manifest, ``manifest`` has the manifest's pointer and document. ``common``: whether
+    ``fastpath`` decoded it.
     """
 
     facts: Facts
@@ -156,10 +158,13 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
             no secret that the document states.
     """
     try:
-        return _read_request_or_manifest(document, releases, pointer)
-    except RequestInvalid as error:
-        error.hide(SecretValues(secrets_of_request(document, releases.images)))
-        raise
+        try:
+            return _read_request_or_manifest(document, releases, pointer)
+        except RequestInvalid as error:
+            error.hide(SecretValues(secrets_of_request(document, releases.images)))
+            raise
+    except Exception as error:  # noqa: BLE001  # a defect may raise anything
+        contain(error, pointer)
 
 
 def secrets_of_request(document: object, images: ImageTable) -> Iterator[str]:
@@ -217,7 +222,7 @@ def _read_request_or_manifest(document: object, releases: Releases, pointer: str
     if faults:
         raise RequestInvalid(faults, problem)
     version = document.get("vllm_version")
-    place = at_manifest if field == "manifest" else f"{pointer}/deployment"
+    place = at_manifest if field == "manifest" else f"{pointer}/{field}"
     request = Request(
         facts, version or release.decided_as, release, upstream_only, request_id, bool(explain), deployment, place
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
+from policy.defects import contained
 from policy.errors import PolicyError, RequestInvalid
 from policy.problems import Problem  # noqa: TC001  # msgspec reads the annotations
 from policy.request.items import IgnoredObject, object_of
@@ -56,7 +57,8 @@ def check_request(
         PolicyError: the request is invalid.
     """
     try:
-        return _check_request(checker, request, today, problem_of, on_engine)
+        with contained(request.pointer):
+            return _check_request(checker, request, today, problem_of, on_engine)
     except RequestInvalid as error:
         error.hide(request.secrets(checker.policy.releases.images))
         raise
@@ -81,7 +83,9 @@ def _check_request(
             on_engine()
             if isinstance(deployment, RequestInvalid):
                 raise deployment
-            items.append(EngineCheck(*place, checker.check(deployment, request.document, request.pointer, today)))
+            with contained(deployment.pointer):
+                check = checker.check(deployment, request.document, request.pointer, today)
+            items.append(EngineCheck(*place, check))
         except PolicyError as error:
             if isinstance(error, RequestInvalid):
                 secrets = request.secrets(checker.policy.releases.images) if secrets is None else secrets

@@ -181,12 +181,7 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
     try:
         containers = containers_of(_manifest(document, NO_ANNOTATIONS, releases), releases, is_under_review=True)
     except RequestInvalid as error:
-        text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
-        return (
-            [EngineUnderReview("", error, [document], NO_ANNOTATIONS)]
-            if any(word in text for word in VLLM_WORDS)
-            else []
-        )
+        return unreadable_object(document, error)
     manifests: dict[EngineAnnotations, Manifest | RequestInvalid] = {}
     engines = []
     for container in containers:
@@ -202,6 +197,13 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
         )
         engines.append(EngineUnderReview(container.path, request, nodes, annotations))
     return engines
+
+
+def unreadable_object(document: dict[str, Any], error: RequestInvalid) -> list[EngineUnderReview]:
+    """The engine that an object which cannot be read counts as; none if nothing in it names vLLM."""
+    text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
+    is_named = any(word in text for word in VLLM_WORDS)
+    return [EngineUnderReview("", error, [document], NO_ANNOTATIONS)] if is_named else []
 
 
 def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:

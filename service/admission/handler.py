@@ -11,8 +11,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from policy.decision.decision import encode
+from policy.defects import defect_fault, is_defect
 from policy.errors import PolicyError, RequestInvalid
-from service.admission.engines import engines_to_decide, unread_engine
+from service.admission.engines import engines_to_decide, unread_engine, unreadable_object
 from service.admission.messages import (
     EngineDecision,
     audit_annotations,
@@ -41,17 +42,31 @@ def answer_review(
 
     Objects without vLLM, operations that start nothing, and engines unchanged by an update are allowed without a
     warning: existing objects must remain editable. An object of a kind that is not read is allowed, with a warning if
-    one of its containers names vLLM.
+    one of its containers names vLLM. With a defect of this program, an object that names vLLM cannot be decided.
     """
+    try:
+        return _answer_review(review, releases, decide, options, mutating=mutating)
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        fault = RequestInvalid([defect_fault(error)])
+    engines = unreadable_object(review.object or {}, fault)
+    undecided = [EngineDecision(engine, None, undecided_reason(fault)) for engine in engines]
+    return _mutate(review, undecided, decide) if mutating else _validate(review, None, undecided, options)
+
+
+def _answer_review(
+    review: Review, releases: Releases, decide: Decide, options: AdmissionOptions, *, mutating: bool
+) -> ReviewAnswer:
     engines = engines_to_decide(review, releases, options, mutating=mutating)
     engine_decisions = [_decide_engine(engine, decide) for engine in engines]
     if mutating:
         return _mutate(review, engine_decisions, decide)
-    return _validate(review, releases, engine_decisions, options)
+    return _validate(review, unread_engine(review, releases), engine_decisions, options)
 
 
 def _validate(
-    review: Review, releases: Releases, engine_decisions: Sequence[EngineDecision], options: AdmissionOptions
+    review: Review, unread: str | None, engine_decisions: Sequence[EngineDecision], options: AdmissionOptions
 ) -> ReviewAnswer:
     refused = (
         [
@@ -65,7 +80,6 @@ def _validate(
     undecided = [engine_decision for engine_decision in engine_decisions if engine_decision.decision is None]
     undecided_engines = undecided if options.fail == "closed" else []
     warnings = shorten([line for engine_decision in engine_decisions for line in warnings_of(engine_decision, options)])
-    unread = unread_engine(review, releases)
     if unread is not None:
         warnings.append(unread_warning(unread, review.kind))
     response = Response(

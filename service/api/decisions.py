@@ -10,11 +10,10 @@ from asyncio import current_task
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import PolicyError
 from service.api.endpoint import INTERNAL_SERVER_ERROR, MAX_TURN, Endpoint
 from service.auth.tokens import DECIDE
 from service.documents.accept import headers_of
-from service.documents.body import YAML_TYPES, Disconnected, read_body, read_headers, too_large
+from service.documents.body import YAML_TYPES, read_body, read_headers, too_large
 from service.documents.query import refuse_query
 from service.jobs.messages import JSON, OK, JobKind
 from service.problems import VARY
@@ -84,7 +83,7 @@ class DecisionBatcher:
         for start in range(0, len(waiting), GROUP):
             group = waiting[start : start + GROUP]
             current = group[0][1]  # the same for all unless rules were just loaded
-            evaluations = current.evaluate_common(body for _, _, body, _ in group)
+            evaluations = current.evaluate_common([body for _, _, body, _ in group])
             for place, ((future, answers, body, context), evaluation) in enumerate(
                 zip(group, evaluations, strict=True), start
             ):
@@ -133,7 +132,7 @@ class DecisionEndpoint(Endpoint):
             if task is not None:
                 del reading[task]
             if len(body) > limit:
-                raise too_large(limit)
+                raise too_large(limit)  # noqa: TRY301  # it is answered below
             answers = service.answers if b"if-match" not in headers else service.answers_for(headers)
             context = RequestContext(self.path, caller, began)
             answer = None
@@ -150,7 +149,7 @@ class DecisionEndpoint(Endpoint):
             if connection is None or not connection.respond(send, HEAD % len(answer), answer):
                 await send_messages(send, answer)
             status = OK
-        except (PolicyError, Disconnected, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a defect may raise anything
             reading.pop(task, None)
             status = await self.answer_error(error, task, scope, send)
         finally:

@@ -13,7 +13,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from policy.decision.decision import encode
-from policy.errors import PolicyError
+from policy.defects import defect_fault
+from policy.errors import PolicyError, RequestInvalid
 from service import run_folder
 from service.auth.tokens import DECIDE
 from service.documents.accept import headers_of, wants_text
@@ -21,7 +22,7 @@ from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import until_disconnect
-from service.problems import KINDS, RETRYABLE_STATUSES, VARY, Refused, problem_of, response_of
+from service.problems import RETRYABLE_STATUSES, VARY, Refused, problem_of, response_of
 from service.request_context import RequestContext
 from service.state.answers import today
 from service.transport.disconnection import connection_of
@@ -56,8 +57,8 @@ async def send_problem(scope: Scope, send: Send, error: PolicyError) -> int:
     return response.status
 
 
-async def end_response(scope: Scope, send: Send, error: Refused) -> int:
-    """End a request whose task was cancelled; return the status to count.
+async def end_response(scope: Scope, send: Send, error: PolicyError) -> int:
+    """End a request whose task was cancelled or has failed; return the status to count.
 
     A stream that has started ends with the problem as its last line. Another response that has started cannot be
     completed: its connection is closed, as is one whose client does not read.
@@ -69,16 +70,16 @@ async def end_response(scope: Scope, send: Send, error: Refused) -> int:
         ended = send_last_line(send, error)
     else:
         connection.abort()
-        return KINDS[error.kind][0]
+        return problem_of(error).status
     with suppress(TimeoutError):
         async with asyncio.timeout(0):
             return await ended
     if connection is not None:
         connection.abort()
-    return KINDS[error.kind][0]
+    return problem_of(error).status
 
 
-async def send_last_line(send: Send, error: Refused) -> int:
+async def send_last_line(send: Send, error: PolicyError) -> int:
     """End a stream with a problem as its last line; return its status."""
     problem = problem_of(error)
     await send({"type": "http.response.body", "body": encode(problem) + b"\n", "more_body": False})
@@ -138,7 +139,7 @@ class Endpoint:
             if scope["query_string"] and not self.any_query:
                 refuse_query(scope["query_string"])
             status = await self.answer(headers, receive, send, context)
-        except (PolicyError, Disconnected, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a defect may raise anything
             status = await self.answer_error(error, task, scope, send)
         finally:
             service.body_timeouts.reading.pop(task, None)
@@ -163,6 +164,8 @@ class Endpoint:
             if connection is not None:
                 connection.abort()  # the server may not have noticed yet, and would log a response that is missing
             return CLIENT_CLOSED_REQUEST
+        if isinstance(error, Exception):
+            return await end_response(scope, send, RequestInvalid([defect_fault(error)]))
         if not self.service.body_timeouts.timed_out(task):
             return await end_response(scope, send, shutdown_error())
         seconds = self.settings.body_timeout

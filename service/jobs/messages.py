@@ -74,8 +74,8 @@ class JobResult(Struct):
     The answer is ``body``, or the first ``spooled`` bytes of the job's file. ``lines`` are its decisions for the log;
     in that file they follow the answer, with the lengths in ``spooled_lines``. ``needed`` are the missing models
     that prevented a decision, ``looked_for`` are all missing ones. ``checks`` are the requests that were checked, by
-    runner, verdict and release. ``candidate`` is the job of a process that runs
-    candidate rules, which then makes the answer. ``seconds`` is the processor time.
+    runner, verdict and release. ``defects`` is how many defects of this program it met. ``candidate`` is the job of a
+    process that runs candidate rules, which then makes the answer. ``seconds`` is the processor time.
     """
 
     status: int
@@ -92,4 +92,5 @@ class JobResult(Struct):
     needed: list[str] = []
     looked_for: list[str] = []
     review: str = ""
+    defects: int = 0
     candidate: bytes | None = None

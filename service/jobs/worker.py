@@ -21,6 +21,8 @@ from policy.checks.candidate import with_models
 from policy.checks.sandbox import INLINE
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
+from policy.defects import Counter as DefectCounter
+from policy.defects import contained
 from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
 from policy.escaping import escape_line
 from policy.impact.answer import impact_answer
@@ -147,12 +149,12 @@ class JobWorker:
 
     def result(self, job: Job, today: date) -> JobResult:
         """The result of a job; a request that cannot be answered is answered with its problem."""
-        began = process_time()
+        began, defects = process_time(), DefectCounter.defects
         self._models.begin(job)
         records = JobRecords(job)
         budget = WorkBudget(job.settings.max_decisions, job.settings.max_answer)
         try:
-            with request_expansion(len(job.body)):
+            with request_expansion(len(job.body)), contained():
                 found = self._answer(job, records, budget, today)
         except PolicyError as error:
             found = _problem(error, job)
@@ -162,6 +164,7 @@ class JobWorker:
         found.counts = list(records.counts.items())
         found.ids = records.ids
         found.checks = list(records.checks.items())
+        found.defects = DefectCounter.defects - defects
         found.needed, found.looked_for = list(self._models.needed), list(self._models.looked_for)
         if job.output is not None and len(found.body) + sum(map(len, records.lines)) > INLINE:
             _spool(found, records.lines, Path(job.output))
@@ -273,7 +276,8 @@ class JobWorker:
         is_strict = job.settings.admission.fail == "closed" and not is_mutating
 
         def decide(request: Request, *, is_trial: bool = False) -> Decision:
-            return self._decide_one(request, None if is_trial else job_records, budget, today, is_strict=is_strict)
+            with contained(request.pointer):
+                return self._decide_one(request, None if is_trial else job_records, budget, today, is_strict=is_strict)
 
         found = answer_review(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
         return JobResult(OK, JSON, encode(found.response), review=found.result)
@@ -308,7 +312,8 @@ class JobWorker:
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
-                items.append(item_of(manifest, path, self._decide_one(request, records, budget, today, models)))
+                with contained(request.pointer):
+                    items.append(item_of(manifest, path, self._decide_one(request, records, budget, today, models)))
             except PolicyError as error:
                 models.add_undecided(error)
                 items.append(item_of(manifest, path, problem_of(error)))
@@ -366,8 +371,10 @@ def _answers(job: Job, budget: WorkBudget, answer: Callable[[Any, str], object])
     """
     pieces = []
     for number, item in enumerate(_batch_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
+        place = f"/items/{number}"
         try:
-            piece = encode(answer(item, f"/items/{number}"))
+            with contained(place):
+                piece = encode(answer(item, place))
         except PolicyError as error:
             piece = encode(problem_of(error))
         try:

@@ -19,6 +19,7 @@ BODY_PROBLEMS: Final = (
     "unsupported-encoding",
     "invalid-request",
     "busy",
+    "internal-error",
 )
 DECISION_PROBLEMS: Final = (
     "unknown-release",

@@ -12,6 +12,7 @@ from math import ceil
 from time import perf_counter_ns, sleep, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.defects import Counter as DefectCounter
 from policy.masking import masked
 from policy.policy import Policy
 from policy.rules.catalogue import load, no_pause
@@ -23,6 +24,7 @@ from service.limits.slots import BodyMemory, Slots, StreamLimit
 from service.problems import Refused
 from service.run_folder import RunFolderState
 from service.state.answers import Answers, today
+from service.telemetry.metrics import DEFECTS
 from service.transport.body_timeout import BodyTimeouts
 from service.transport.connection import Connection
 
@@ -217,6 +219,7 @@ class ServiceState:
     def _samples(self) -> Iterable[Sample]:
         policy, published = self.answers.policy, self.published
         yield "runner_policy_info", (self.version, policy.revision), 1
+        yield DEFECTS, (), DefectCounter.defects
         yield "runner_policy_reloads", ("accepted",), published.accepted
         yield "runner_policy_reloads", ("rejected",), published.rejected
         yield "runner_policy_access_denied", ("connections",), Connection.rejected

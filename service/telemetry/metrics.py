@@ -39,6 +39,7 @@ BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.0
 BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 DECISIONS_PATH: Final = "/v1/decisions"
 OK: Final = 200
+DEFECTS: Final = "runner_policy_internal_errors"
 FILE_NAME: Final = re.compile(r"metrics-(\d+)-\d+\.json")
 """Matches the name of a process's file; the group is the process's id."""
 MAX_SNAPSHOT_AGE: Final = 10.0
@@ -65,6 +66,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "runner_policy_request_checks": Family(
         "counter", "requests checked against an engine", ("runner", "verdict", "vllm_version")
     ),
+    DEFECTS: Family("counter", "defects of the program that a request has shown"),
     "runner_policy_rule_matches": Family("counter", "decisions with the rule in their reasons", ("rule",)),
     "runner_policy_reloads": Family(
         "counter", "attempts to load changed rules", ("result",), "max", (("accepted", "rejected"),)

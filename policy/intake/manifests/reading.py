@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
+from policy.defects import defect_fault, is_defect
 from policy.errors import FURTHER_FAULTS, MAX_FAULTS, RequestFault, RequestInvalid, RulesInvalid
 from policy.intake.manifests.ray_nodes import RayContainers
 from policy.messages import quoted
@@ -564,5 +565,10 @@ class ManifestNode:
 def read_separately(node: ManifestNode, read: Callable[[ManifestNode], None]) -> list[RequestFault]:
     """Read one of several objects; returns its faults and the limits that it exceeds: with any, it adds no engines."""
     with node.reader.collect_exceeded() as exceeded, node.reader.separate() as faults:
-        read(node)
+        try:
+            read(node)
+        except Exception as error:
+            if not is_defect(error):
+                raise
+            faults.append(defect_fault(error, node.pointer))
     return [*faults, *exceeded]
