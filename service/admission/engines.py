@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.errors import RequestInvalid
+from policy.errors import INTERNAL_ERROR, RequestInvalid
 from policy.intake.manifests.document_secrets import secrets_of
 from policy.intake.manifests.registry import ADAPTERS, unread_container
 from policy.policy import key_of
@@ -158,7 +158,9 @@ def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating:
     request = engine.request
     # An unreadable object is identified by its fault alone: which parts of it start vLLM is not known.
     if isinstance(request, RequestInvalid):
-        return path, wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
+        # The fault of a defect has a new id each time, so the object stands for it.
+        unread = _content(engine.nodes[0]) if request.problem == INTERNAL_ERROR else request
+        return path, wanted, engine.annotations, str(engine.nodes[-1] if engine.path else unread)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the annotations already identify the model configs; encoding those would take as long as deciding the engine
     key = key_of(replace(request.deployment, model_configs={}))
@@ -201,9 +203,14 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
 
 def unreadable_object(document: dict[str, Any], error: RequestInvalid) -> list[EngineUnderReview]:
     """The engine that an object which cannot be read counts as; none if nothing in it names vLLM."""
-    text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
+    text = str(_content(document)).lower()
     is_named = any(word in text for word in VLLM_WORDS)
     return [EngineUnderReview("", error, [document], NO_ANNOTATIONS)] if is_named else []
+
+
+def _content(document: dict[str, Any]) -> dict[str, Any]:
+    """An object without what describes it."""
+    return {name: value for name, value in document.items() if name not in {"metadata", "status"}}
 
 
 def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:

@@ -367,6 +367,21 @@ def test_an_object_without_vllm_is_allowed_whatever_it_shows(
     assert (response["allowed"], len(ids(caplog))) == (True, 1)
 
 
+@pytest.mark.parametrize("document", [review_of(DERIVED), review_of(CONVERTED), review_of("Qwen/Qwen3-8B", name=READ)])
+def test_an_object_that_shows_a_defect_remains_editable(
+    document: Document, post: Callable[..., httpx.Response]
+) -> None:
+    def update(**change: Any) -> Any:
+        edited = copy.deepcopy(document)
+        request = edited["request"]
+        request |= {"operation": "UPDATE", "oldObject": copy.deepcopy(request["object"])}
+        request["object"]["metadata"]["labels"] = {"team": "a"}
+        request["object"]["spec"]["template"]["spec"]["containers"][0] |= change
+        return post("/v1/admission", edited, admission_failure_policy="closed").json()["response"]["allowed"]
+
+    assert (update(), update(args=["--model", DERIVED, "--enforce-eager"])) == (True, False)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a file for each object, and the configurations of their models beside it."""
