@@ -87,7 +87,7 @@ class DecisionBatcher:
             for place, ((future, answers, body, context), evaluation) in enumerate(
                 zip(group, evaluations, strict=True), start
             ):
-                if perf_counter_ns() > ends:  # other tasks of the loop must not wait for all of them
+                if place > start and perf_counter_ns() > ends:  # other tasks of the loop must not wait for all of them
                     self._waiting = waiting[place:]
                     asyncio.get_running_loop().call_soon(self._decide)
                     return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from policy.decision.decision import encode
 from policy.errors import EngineFailed, PolicyError
 from policy.policy import Policy
 from policy.problems import ProblemFault
+from service.api.endpoint import MAX_TURN
 from service.app import create_app
 from service.models import HubModels
 from service.problems import KINDS, Refused, problem_of
@@ -164,6 +166,26 @@ def test_an_evaluation_that_fails_fails_only_its_own_request(tmp_path: Path, mon
         return [answer.status_code for answer in await asyncio.gather(*posts)]
 
     assert served(app, ask) == [200, 503, 200]
+
+
+def test_a_request_whose_evaluation_takes_longer_than_a_turn_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
+    evaluate = Policy.evaluate_fully
+
+    def evaluate_slowly(policy: Policy, request: Request, today: date) -> FullEvaluation:
+        time.sleep(2 * MAX_TURN / 1e9)
+        return evaluate(policy, request, today)
+
+    monkeypatch.setattr(Policy, "evaluate_fully", evaluate_slowly)
+
+    async def ask(client: httpx.AsyncClient) -> list[int]:
+        async with asyncio.timeout(30):
+            answers = await asyncio.gather(*(client.post("/v1/decisions", content=BODY) for _ in range(3)))
+        return [answer.status_code for answer in answers]
+
+    assert served(app, ask) == [200, 200, 200]
 
 
 def test_each_of_many_concurrent_requests_gets_its_own_decision(tmp_path: Path) -> None:
