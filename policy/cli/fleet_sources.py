@@ -22,6 +22,7 @@ from policy.cli.requests import (
     parse_documents,
     read_bounded,
 )
+from policy.defects import defect_fault, is_defect
 from policy.errors import LimitExceeded, RulesInvalid
 from policy.escaping import escape_line
 from policy.intake.manifests.compose_yaml import resolve_variables
@@ -147,6 +148,11 @@ def _one_by_one(parts: list[tuple[int, str]], shown: str) -> Iterator[Found]:
             fault = error.faults[0]
             is_unread = isinstance(error, LimitExceeded)
             yield Found(shown, fault=fault.message, line=fault.line + before, column=fault.column, is_unread=is_unread)
+            continue
+        except Exception as error:
+            if not is_defect(error):
+                raise
+            yield Found(shown, fault=defect_fault(error).message, line=before + 1)
             continue
         for document, tree in zip(documents, trees, strict=True):
             _move(tree, before)

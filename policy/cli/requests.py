@@ -15,6 +15,7 @@ import typer
 from msgspec import structs
 
 from policy.cli.console import INVALID, USAGE, err, fail
+from policy.defects import defect_fault, is_defect
 from policy.edits.json_nodes import placed_json
 from policy.errors import EngineFailed, LimitExceeded, PolicyError, Remedy, RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
@@ -196,8 +197,17 @@ def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[An
     are appended to ``trees``, if it is given, but not that of JSON with more than ``MAX_PLACED`` characters.
 
     Raises:
-        Unreadable: it is neither, or exceeds a limit.
+        Unreadable: it is neither, exceeds a limit, or shows a defect of this program.
     """
+    try:
+        return _parse_documents(text, file, trees)
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        raise Unreadable(f"{escape_line(file)}: {defect_fault(error).message}") from None
+
+
+def _parse_documents(text: str, file: str, trees: Trees | None) -> list[Any]:
     named_json = file.endswith(JSON_ENDING)
     file = escape_line(file)
     faults = []

@@ -17,10 +17,12 @@ from pydantic import SecretStr
 
 from policy import defects
 from policy import policy as decisions
+from policy.cli import fleet_sources, requests
 from policy.decision import evaluation
 from policy.impact import run
 from policy.intake import intake
 from policy.intake.manifests import registry
+from policy.parser import yamltree
 from policy.request import manifest as manifests
 from service.admission import handler
 from service.app import create_app
@@ -440,6 +442,46 @@ def test_the_command_fixes_the_other_engines_of_a_folder(
         [KIND if place in BAD else "v2" for place in range(len(PLACES))],
     )
     assert len(ids(caplog)) == len(BAD)
+
+
+@pytest.mark.parametrize("command", ["decide", "lint", "fix", "impact --to=0.33.0"])
+def test_a_defect_in_a_parser_is_the_problem_of_its_file(
+    command: str,
+    call: Call,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    read, (name, *options) = yamltree.read_documents, command.split()
+
+    def read_or_fail(text: str, *others: Any) -> Any:
+        return fail() if "one-of-two" in text else read(text, *others)
+
+    for module in requests, fleet_sources:
+        monkeypatch.setattr(module, "read_documents", read_or_fail)
+    done = call(name, str(folder / "manifests"), "--models", str(folder / "models"), *options)
+    said = without(done.err + done.out, ids(caplog))
+    assert (done.code, MESSAGE in said, "1.yaml" in said) == (0 if name == "lint" else 1, True, True)
+    alone = call(name, str(folder / "manifests" / "1.yaml"), "--models", str(folder / "models"), *options)
+    assert MESSAGE in without(alone.err + alone.out, ids(caplog))
+
+
+def test_a_defect_in_one_document_is_not_that_of_the_others(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.safe_dump_all(OBJECTS[:2]))
+    read = yamltree.read_documents
+
+    def read_or_fail(text: str, *others: Any) -> Any:
+        return fail() if "one-of-two" in text else read(text, *others)
+
+    for module in requests, fleet_sources:
+        monkeypatch.setattr(module, "read_documents", read_or_fail)
+    done = call("impact", str(file), "--to", "0.33.0", "--json")
+    items = json.loads(without(done.out, ids(caplog)))["items"]
+    assert [item["problem"]["detail"] for item in items if "problem" in item] == [MESSAGE]
+    assert len(items) == 2
 
 
 def test_a_defect_in_a_report_is_the_problem_of_its_deployment(
