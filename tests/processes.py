@@ -289,6 +289,14 @@ def write_program(path: Path, address: str, program: str) -> None:
     path.chmod(0o755)
 
 
+def forked_python() -> str:
+    """A program that stands for Python with ``-c`` or ``-P -m``, and has its command run by a forked process.
+
+    The process has imported what commands need. Use Python itself if a variable is read at its start.
+    """
+    return str(fork_server().folder / "python")
+
+
 def forked_program(folder: Path) -> Path:
     """A program in this folder that stands for ``runner-policy`` in a shell, and has it run by a forked process."""
     path = folder / "runner-policy"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from processes import Process, bound, fork_server, forked
+from processes import Process, bound, forked, forked_python
 from typer.testing import CliRunner
 
 from policy.checks import candidate, cases, check
@@ -336,7 +336,7 @@ def run() -> Callable[..., Done]:
 
 def fork_processes(patch: pytest.MonkeyPatch) -> None:
     """Let the processes that are started from this one be forked, as those of services are."""
-    python = str(fork_server().folder / "python")
+    python = forked_python()
     for module in candidate, check:
         patch.setattr(module, "COMMAND", (python, *module.COMMAND[1:]))
     patch.setattr(spawn, "_python_exe", os.fsencode(python))

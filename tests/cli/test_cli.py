@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from api.conftest import BIN
+from processes import forked_program
 from tables import table
 
 from policy.cli.console import Output
@@ -124,19 +124,17 @@ def test_devices_and_pipes_without_a_writer_are_refused(
 @pytest.mark.parametrize(
     "command", ["{} decide - < /dev/zero", "{} decide <(cat /dev/zero)", "{} decide <(head -c 33554433 /dev/zero)"]
 )
-def test_endless_input_is_read_up_to_the_limit(run: Callable[..., Done], command: str) -> None:
-    done = run("-c", command.format(BIN / "runner-policy"), program="bash")
+def test_endless_input_is_read_up_to_the_limit(run: Callable[..., Done], tmp_path: Path, command: str) -> None:
+    done = run("-c", command.format(forked_program(tmp_path)), program="bash")
     assert (done.code, "more than 33,554,432 bytes" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("file_", ["-", "/dev/stdin", "<(cat)", "PIPE"])
 def test_pipes_are_read(run: Callable[..., Done], tmp_path: Path, file_: str) -> None:
-    command = f"{BIN / 'runner-policy'} decide {file_}"
+    program, pipe = forked_program(tmp_path), tmp_path / "pipe"
+    command = f"{program} decide {file_}"
     if file_ == "PIPE":
-        command = (
-            f"mkfifo {tmp_path}/pipe; (sleep 0.5; cat > {tmp_path}/pipe) <&0 & "
-            f"{command.replace('PIPE', f'{tmp_path}/pipe')}"
-        )
+        command = f"mkfifo {pipe}; (sleep 0.5; cat > {pipe}) <&0 & {program} decide {pipe}"
     done = run("-c", command, program="bash", stdin=REQUEST)
     assert (done.code, done.err, json.loads(done.out)["runner"]) == (0, "", "v1")
 

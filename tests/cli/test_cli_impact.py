@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from configured import as_configured
 from deployments import TODAY
+from processes import forked_python
 from tables import table
 
 from policy.request.request import read_request
@@ -110,7 +110,7 @@ def models(tmp_path: Path) -> str:
 
 @pytest.fixture
 def shipped_command() -> list[str]:
-    return [sys.executable, "-c", "from service.cli import main; main()"]
+    return [forked_python(), "-c", "from service.cli import main; main()"]
 
 
 def check_sums(document: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ def plugin(tmp_path: Path, models: str) -> Callable[..., tuple[int, str, str, li
     program = tmp_path / "bin" / "kubectl"
     program.parent.mkdir()
     program.write_text(
-        f"#!{sys.executable}\n"
+        f"#!{sys.executable} -IS\n"
         "import json, os, sys\n"
         f"open({str(asked)!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
         "name = 'TABLE' if sys.argv[1] == 'api-resources' else 'OBJECTS'\n"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from api.conftest import ROOT, environment, run_forked
+from processes import forked_python
 from ruletexts import rule_text
 from tables import table
 
@@ -453,7 +454,7 @@ def test_many_long_lists_are_evaluated_within_the_limits(sources: Sources) -> No
 def test_exceeding_a_limit_ends_the_process(
     sources: Sources, afterwards: str, seconds: int, code: int, message: str
 ) -> None:
-    command = [sys.executable, "-c", f"import os\nfrom policy.checks import candidate\ncandidate.main()\n{afterwards}"]
+    command = [forked_python(), "-c", f"import os\nfrom policy.checks import candidate\ncandidate.main()\n{afterwards}"]
     done = subprocess.run(
         command, input=encode(job(sources, seconds=seconds)), capture_output=True, timeout=60, check=False
     )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import durable_rules_engine as rete
 import pytest
 from collisions import COLLISIONS
+from processes import forked_python
 from tables import table
 
 from policy.decision.ruleset import Ruleset
@@ -75,8 +76,9 @@ def fired(handle, fact):
 
 def raw(code: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
     """The result of code that uses the module alone, in a separate process."""
+    python = sys.executable if env else forked_python()
     return subprocess.run(
-        [sys.executable, "-c", RAW + code],
+        [python, "-c", RAW + code],
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -481,7 +483,7 @@ try:
 except (EngineFailed, RulesInvalid):
     print([[0]])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([forked_python(), "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.stderr) == ("[[0]]\n", "")
 
 

@@ -6,7 +6,6 @@ import gc
 import re
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +19,7 @@ from api.conftest import PATIENCE
 from log.conftest import LogTarget, created, id_of, running_log, until, wait_for
 from msgspec.structs import replace
 from postgres import binaries
+from processes import forked_python
 from pydantic import SecretStr
 from representatives import slow_except
 from uuid_utils import uuid7
@@ -96,7 +96,7 @@ def test_several_processes_at_once_create_a_store_once(
     url = new.url if kind == "sqlite" else request.getfixturevalue("postgres").database()
     (new.folder / "log").mkdir()
     processes = [
-        subprocess.Popen([sys.executable, "-c", CREATE_STORE, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen([forked_python(), "-c", CREATE_STORE, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)
     ]
     for process in processes:
