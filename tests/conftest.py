@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from shipped_rules import ShippedRules
 
 __all__ = ["shared", "shared_services"]  # fixtures
-YOUNG_OBJECTS: Final = 100_000
+YOUNG_OBJECTS: Final = 1_000_000
 """New objects after which garbage is looked for among them."""
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS: Final = {
