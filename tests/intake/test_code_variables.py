@@ -140,6 +140,11 @@ LOCATIONS: list[tuple[str, str, str]] = [
     ("VLLM_CUDART_SO_PATH", "/mnt/x/a.so", "/mnt/x/a.so"),
     ("VLLM_CUDA_COMPATIBILITY_PATH", "/mnt/x", "/mnt"),
     ("VLLM_RUST_FRONTEND_PATH", "/mnt/x", "/mnt"),
+    ("OPENSSL_CONF", "/mnt/o.cnf", "/mnt"),
+    ("OPENSSL_MODULES", "/mnt/x", "/mnt"),
+    ("OPENSSL_ENGINES", "/mnt/x", "/mnt"),
+    ("GCONV_PATH", "/mnt/x", "/mnt/x"),
+    ("CUDA_INJECTION64_PATH", "/mnt/x.so", "/mnt"),
 ]
 OTHER_LOCATIONS: list[tuple[str, str, str]] = [
     ("LD_LIBRARY_PATH", "/mnt/x", ""),
@@ -164,6 +169,8 @@ OTHER_LOCATIONS: list[tuple[str, str, str]] = [
     ("VLLM_NCCL_SO_PATH", "/usr/local/gib/lib64/libnccl.so", "/usr/local/gib"),
     ("VLLM_NCCL_SO_PATH", "/usr/lib/libnccl.so.2", "/mnt"),
     ("VLLM_RUST_FRONTEND_PATH", "auto", "/mnt"),
+    ("OPENSSL_CONF", "/dev/null", "/mnt"),
+    ("OPENSSL_CONF", "/etc/ssl/openssl.cnf", "/mnt"),
 ]
 
 
@@ -185,7 +192,12 @@ def test_other_libraries_give_no_warning(
 
 
 def test_a_folder_before_those_of_an_unknown_variable_counts(ask: Asking) -> None:
-    for text, is_warned in (("/mnt/x:$LD_LIBRARY_PATH", True), ("/opt/x:$LD_LIBRARY_PATH", False)):
-        script = f"export LD_LIBRARY_PATH={text}\nexec vllm serve dense"
+    for assignment, is_warned in (
+        ("LD_LIBRARY_PATH=/mnt/x:$LD_LIBRARY_PATH", True),
+        ("LD_LIBRARY_PATH=/opt/x:$LD_LIBRARY_PATH", False),
+        ("CUDA_INJECTION64_PATH=/mnt/x/$LIBRARY", True),
+        ("OPENSSL_CONF=/opt/$CONF", False),
+    ):
+        script = f"export {assignment}\nexec vllm serve dense"
         found = decided(ask, pod([], "/mnt/x", args=None, command=["bash", "-c", script]))
         assert any(OTHER in each for each in found) is is_warned

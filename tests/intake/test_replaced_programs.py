@@ -101,6 +101,7 @@ CHANGED = "may replace or remove the vLLM of the image before the start"
         *("cd /usr/local/bin && curl -O http://x/vllm; SERVE", "cd /usr/local/lib; mv x python3.12/os.py; SERVE"),
         *("cp -r /p/vllm ~/.local/lib/python3.12/site-packages/; SERVE", f"mount --bind /p {PACKAGES}; SERVE"),
         *("dpkg -i /p/x.deb; SERVE", "apt-get install -y ./x.deb; SERVE", "echo x > /etc/ld.so.preload; SERVE"),
+        *("cp /data/o.cnf /etc/ssl/openssl.cnf; SERVE", "echo x >> /usr/lib/ssl/openssl.cnf; SERVE"),
         *(f"sh -c 'cp /p/envs.py {PACKAGES}/vllm/'; SERVE", f"export P={PACKAGES}; sh -c 'cp /p/x $P'; SERVE"),
         *(f"X=$(cp /p/x {PACKAGES}/vllm); SERVE", f"echo $(command cp /p/x {PACKAGES}/vllm); SERVE"),
         *(f"echo $(sed -i s/a/b/ {PACKAGES}/vllm/envs.py); SERVE", f"echo `cp /p/x {PACKAGES}`; SERVE"),
@@ -241,6 +242,7 @@ def test_a_change_after_an_installation_makes_its_version_the_likely_one() -> No
 @table(
     "script",
     [
+        *("cat /etc/ssl/openssl.cnf; SERVE", "cp x.pem /etc/ssl/certs/; SERVE"),
         *(f"cat {PACKAGES}/vllm/version.py; SERVE", f"ls {PACKAGES} > /tmp/x; SERVE", f"test -d {PACKAGES}; SERVE"),
         *(f"grep -r x {PACKAGES} 2>/dev/null; SERVE", f"find {PACKAGES} -name x | head; SERVE"),
         *(f"find {PACKAGES} -name x | xargs -n 1 grep y; SERVE", f"sed -n 1,3p {PACKAGES}/vllm/x; SERVE"),

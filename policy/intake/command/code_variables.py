@@ -1,8 +1,8 @@
 """Variables that make Python, the dynamic loader or vLLM load other code or configuration than the image's.
 
 Whole families count, except for the names that are known to load nothing, because releases of Python add names. Read at
-`python3.14 --help-env`, ld.so(8) of glibc 2.41, and vLLM's own table up to 0.33. Not here: the variables of shells
-(`shell_options`), and plug-ins (`loaded_code`).
+`python3.14 --help-env`, ld.so(8) of glibc 2.41, config(5) of OpenSSL 3, and vLLM's own table up to 0.33. Not here: the
+variables of shells (`shell_options`), and plug-ins (`loaded_code`).
 """
 
 from __future__ import annotations
@@ -48,14 +48,18 @@ IMPORTING_FILTER: Final = re.compile(r"(?:^|,)[^,:]*:[^,:]*:\s*+(?!urllib3\.exce
 """Matches a filter of `PYTHONWARNINGS` that names a class with its module, which Python then imports."""
 LOCATIONS: Final = (
     *("LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "VLLM_CUDART_SO_PATH", "VLLM_CUDA_COMPATIBILITY_PATH"),
-    "VLLM_RUST_FRONTEND_PATH",
+    *("VLLM_RUST_FRONTEND_PATH", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH"),
+    "CUDA_INJECTION64_PATH",
 )
 """The variables with files or folders, separated by colons, from which libraries or programs are loaded.
 
-A file or folder counts only if it is on a volume: the others are the image's own.
+A file or folder counts only if it is on a volume: the others are the image's own. Python's `ssl` and `hashlib` load the
+libraries that OpenSSL's configuration names, the C library those of `GCONV_PATH`, and CUDA's `CUDA_INJECTION64_PATH`.
 """
-LOADER_ASSIGNMENT: Final = re.compile(r"""(?<!\w)((?:LD|VLLM)_[A-Z_]{1,64}+)=["']?([^\s;&|"']*+)""")
-"""Matches an assignment to a variable of the loader or vLLM in a script: its name and the beginning of its value."""
+LOADER_ASSIGNMENT: Final = re.compile(
+    r"""(?<!\w)((?:LD|VLLM|OPENSSL|GCONV|CUDA)_[A-Z0-9_]{1,64}+)=["']?([^\s;&|"']*+)"""
+)
+"""Matches an assignment to a variable with libraries or programs in a script: its name, and how its value begins."""
 
 
 def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation | None:

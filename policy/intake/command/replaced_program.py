@@ -55,6 +55,7 @@ PACKAGE_FOLDER: Final = re.compile(
 """Matches a folder of Python's libraries within a path or a text; Debian's `sitecustomize.py` is a link to `/etc`."""
 ENGINE_PLACE: Final = re.compile(
     rf"{PACKAGE_FOLDER.pattern}|(?<!\w)(?:site|user)customize\.py|(?<![\w.-])pyvenv\.cfg(?!\w)|/etc/ld\.so\.preload"
+    r"|(?:/etc/(?:ssl|pki/tls)|/usr/lib/ssl)/openssl\.cnf"
     r"|(?<!\w)s?bin/vllm(?![\w-])"
 )
 """Matches a place from which Python or a shell loads the engine within a path or a text."""

@@ -32,6 +32,7 @@ VLLM_FOLDERS: Final = (
     *("/opt/uv/python", "/opt/dynamo/venv", "/prod_venv", "/kserve-workspace/prod_venv"),
     "/kserve-workspace/huggingfaceserver",
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/vllm-workspace/vllm"),
+    *("/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf"),
     *("/usr/lib/python3", "/usr/lib64/python3", "/usr/local/lib/python3"),
 )
 """The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
