@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 TIMEOUT: Final = 60.0
 IDLE: Final = 60.0
 """Seconds after which an idle connection is replaced; the server closes it after 75."""
+DEFECT: Final = b"a defect of Runner Policy"
+"""The beginning of the message of a contained defect."""
 PROBLEM: Final = ["type", "title", "status", "detail", "errors"]
 TYPES: Final = {"application/json", "application/problem+json", "text/plain", "application/x-ndjson", "text/html"}
 
@@ -82,6 +84,8 @@ def faults(sent: SentRequest, answer: Answer) -> list[str]:
         return ["no answer"]
     if answer.status >= 500:
         return [f"status {answer.status}"]
+    if DEFECT in answer.body:  # also of one item, or an engine under review
+        return ["a defect of the program"]
     if answer.status == 400 and answer.kind == "text/plain" and answer.closes:
         return []  # uvicorn could not parse the headers; no code of this project ran
     if sent.method == "HEAD" or answer.status == 304:

@@ -142,6 +142,7 @@ def ready(process: Process, folder: Path) -> Iterator[Server]:
         yield Server(process, listening(process, log), log)
     finally:
         end(process, log)
+    assert "internal error" not in log.read_text(errors="replace")  # a contained defect
 
 
 def end(process: Process, log: Path) -> None:
