@@ -50,6 +50,7 @@ from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import set_up
 from service.transport.connection import Connection
+from service.transport.disconnection import connection_of
 from service.transport.path_prefix import redirect, without_prefix
 
 if TYPE_CHECKING:
@@ -139,12 +140,15 @@ class Application(FastAPI):
         """Answer a read endpoint, after checking the caller's token."""
         began = perf_counter_ns()
         status = 500
+        is_complete = False
         path = scope["path"]
 
         async def send_and_note(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_complete
             if message["type"] == "http.response.start":
                 status = message["status"]
+            else:
+                is_complete = not message.get("more_body", False)
             await send(message)
 
         needed = None if is_page(scope) else scope_of(path)
@@ -158,6 +162,10 @@ class Application(FastAPI):
                 await super().__call__(scope, receive, send_and_note)
             except asyncio.CancelledError:
                 status = await end_response(scope, send, shutdown_error())
+            except Exception:  # noqa: BLE001  # `add_handlers` has a handler that logs and answers it
+                connection = connection_of(scope)
+                if connection is not None and not is_complete:
+                    connection.abort()
         finally:
             self.service.request_done(scope, status, began, self.path_label(scope))
 

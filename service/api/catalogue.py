@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from policy.decision.decision import encode
+from policy.defects import defect_fault
 from policy.errors import INVALID_REQUEST, PolicyError, RequestFault, RequestInvalid
 from policy.escaping import escape_line
 from policy.messages import nearest, quoted
@@ -318,6 +319,10 @@ def add_handlers(app: FastAPI) -> None:
     async def disconnected(_: Request, __: Exception) -> Response:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
+    async def failed(request: Request, error: Exception) -> Response:
+        return _problem(request, RequestInvalid([defect_fault(error)]))
+
+    app.add_exception_handler(Exception, failed)
     app.add_exception_handler(PolicyError, refused)
     app.add_exception_handler(Disconnected, disconnected)
     app.add_exception_handler(HTTPException, not_routed)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.decision.decision import encode
+from policy.errors import INTERNAL_ERROR
 from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
 from service.openapi.examples import METRICS_EXAMPLE, record_example, request_examples
@@ -135,6 +136,7 @@ def _operation(path: str, call: dict[str, Any], operation: ReadOperation, servic
         *operation.kinds,
         LARGE,
         *(() if path in OPEN_PATHS else (FULL, STOPPING)),
+        INTERNAL_ERROR,
     )
     responses: dict[str, Any] = {"200": {"description": operation.result, "content": content}, **problems(*also)}
     if path == "/v1/policy":

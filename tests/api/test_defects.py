@@ -199,6 +199,29 @@ def test_a_defect_in_the_service_itself_is_a_problem_too(
     assert (answer.status_code, shown(answer.text, ids(caplog))) == (500, problem(""))
 
 
+@pytest.mark.parametrize("path", ["/v1/policy", "/v1/arguments"])
+def test_a_defect_in_a_document_of_the_service_is_a_problem(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(answers, "policy_document", fail)
+    monkeypatch.setattr(answers, "arguments_document", fail)
+    app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return await client.get(path)
+
+    answer = asyncio.run(ask())
+    found = ids(caplog)
+    assert (answer.status_code, answer.headers["content-type"], shown(answer.text, found), len(found)) == (
+        500,
+        "application/problem+json",
+        problem(""),
+        1,
+    )
+    assert SECRET not in caplog.text
+
+
 def test_the_other_items_of_a_batch_are_decided(
     post: Callable[..., httpx.Response], caplog: pytest.LogCaptureFixture
 ) -> None:
