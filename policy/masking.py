@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 HIDDEN: Final = "…"
+MAX_READ: Final = 2048
+"""How many characters ``masked_start`` reads of a longer text."""
+MAX_SHOWN: Final = 1024
+"""How many it shows by default."""
 MAX_MASKED: Final = 1024
 """How many characters of a value a message may need."""
 MAX_CACHED: Final = 512
@@ -234,6 +238,20 @@ def masked(text: str) -> str:
     if may_have_name(text):
         text = _without_tokens(_without_spans(*unescaped(text))[0])
     return _without_commands(text, SUBSTITUTION) if "(" in text or "`" in text else text
+
+
+def masked_start(text: str, most: int = MAX_SHOWN) -> str:
+    """The beginning of a text as ``masked`` shows it, at most ``most`` characters and ``…``.
+
+    For what anybody can send at any length: of a long text only the first ``MAX_READ`` characters are read. There it is
+    cut after a `/` or a blank, as the rest of a word may belong to a secret that is recognised by its end.
+    """
+    if len(text) > MAX_READ:
+        end = max(text.rfind("/", 0, MAX_READ), text.rfind(" ", 0, MAX_READ)) + 1
+        shown = f"{masked(text[:end])}{HIDDEN}"
+    else:
+        shown = masked(text)
+    return shown if len(shown) <= most else f"{shown[:most]}{HIDDEN}"
 
 
 def secret_parts(text: str) -> list[str]:

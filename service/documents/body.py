@@ -55,7 +55,7 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     Raises:
         Refused: the content-length is invalid or over the limit, or the body is compressed.
     """
-    length = headers.get(b"content-length", b"0")
+    length = headers.get(b"content-length", b"0").strip(b" \t")
     if not length.isdigit() or len(length) > MAX_LENGTH:
         raise Refused(
             "malformed",

@@ -13,7 +13,7 @@ from time import perf_counter_ns, sleep, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.defects import Counter as DefectCounter
-from policy.masking import masked
+from policy.masking import masked_start
 from policy.policy import Policy
 from policy.rules.catalogue import load, no_pause
 from policy.rules.loader import Sources
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 requests = logging.getLogger("runner_policy.requests")
 log = logging.getLogger("runner_policy")
 
+SHOWN_REQUEST_ID: Final = 128
+"""How many characters of an `x-request-id` the access log has."""
 LOG_QUERIES: Final = 4
 """The most answers with logged records in progress, from query to sent answer, as each takes tens of megabytes."""
 MAX_LOG_WAITING: Final = 64
@@ -174,15 +176,15 @@ class ServiceState:
         if self.logs_requests:
             headers = dict(scope["headers"])
             fields: dict[str, Any] = {
-                "method": masked(scope["method"]),
-                "path": masked(scope["path"]),
+                "method": masked_start(scope["method"]),
+                "path": masked_start(scope["path"]),
                 "status": status,
                 "milliseconds": round((perf_counter_ns() - began) / 1e6, 3),
                 "client": scope["client"][0] if scope["client"] else None,
             }
             request_id = headers.get(b"x-request-id")
             if request_id is not None:
-                fields["request_id"] = masked(request_id.decode("latin-1"))[:128]
+                fields["request_id"] = masked_start(request_id.decode("latin-1"), SHOWN_REQUEST_ID)
             ids = context.decisions if context is not None else None
             if ids:
                 fields |= {"decision_id": ids[0]} if len(ids) == 1 else {"decision_ids": ids}

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.decision.decision import ID_START, id_of
-from policy.masking import masked
+from policy.masking import masked_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +151,7 @@ class Tracing:
         method = scope["method"] if scope["method"] in METHODS else "_OTHER"
         found: dict[str, Any] = {
             "http.request.method": method,
-            "url.path": masked(scope["path"]),
+            "url.path": masked_start(scope["path"]),
             "url.scheme": scope["scheme"],
             "network.protocol.version": scope["http_version"],
             "runner_policy.revision": self._revision(),
@@ -163,7 +163,7 @@ class Tracing:
         if scope["client"]:
             found["client.address"] = scope["client"][0]
         if "user-agent" in headers:
-            found["user_agent.original"] = masked(headers["user-agent"])
+            found["user_agent.original"] = masked_start(headers["user-agent"])
         return self._tracer.start_span(_name(method, route), self._extract(headers), self._kind, found)
 
     def _end_span(self, span: Span, scope: Scope, route: str | None, status: int) -> None:

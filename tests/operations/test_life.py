@@ -366,6 +366,26 @@ def test_the_access_log_has_no_token_from_a_path_or_a_request_id(serve: Callable
     assert token[3:9] not in service.log.read_text()
 
 
+def test_the_access_log_has_the_beginning_of_a_long_path_and_of_a_long_request_id(serve: Callable[..., Any]) -> None:
+    token = new_token()
+    words = "/".join(["word"] * 400)
+    asked = [
+        ("/" + "a" * 60_000, "a", "/…", "a"),
+        ("/x", "%40@'" * 12_000, "/x", "…"),
+        (f"/{words}{'a' * 60_000}", "b", f"/{words[:1023]}…", "b"),
+        ("/y", f"one {'a' * 60_000}", "/y", "one …"),
+        (f"/v1/{'a' * 2030}{token}", f"two {'b' * 2030}{token}", "/v1/…", "two …"),
+        (f"/v1/{'a/' * 1000}{token}", "b" * 200, f"/v1/{('a/' * 1000)[:1020]}…", f"{'b' * 128}…"),
+        (f"/https://user:{'p' * 3000}@host/x", "c", "/https://…", "c"),
+    ]
+    with serve(LOG_FORMAT="json", ACCESS_LOG="true") as service, service.client() as client:
+        for path, request_id, *_ in asked:
+            client.get(path, headers={"x-request-id": request_id})
+    fields = [(line["path"], line["request_id"]) for line in service.messages("request")]
+    assert fields[-len(asked) :] == [(path, request_id) for *_, path, request_id in asked]
+    assert token[3:9] not in service.log.read_text()
+
+
 @pytest.mark.slow
 def test_its_log_has_lines_of_json_or_of_text_for_any_request(serve: Callable[..., Any], tmp_path: Path) -> None:
     unusual = "/v1/%0Aerror:%20forged%1b%5b31m/\u00fc"
