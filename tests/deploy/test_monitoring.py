@@ -45,6 +45,7 @@ METRICS: Final[dict[str, tuple[str, ...]]] = {
     "runner_policy_log_spilled_total": (),
     "runner_policy_log_spill_bytes": (),
     "runner_policy_log_dropped_total": (),
+    "runner_policy_internal_errors_total": (),
     "runner_policy_log_lost_files_total": (),
     "runner_policy_log_lost_file_records_total": (),
     "runner_policy_log_stdout_dropped_total": (),
