@@ -5,7 +5,7 @@ Without trusted proxies this is not used, and `X-Forwarded-For` is ignored.
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PEER = "runner_policy.peer"
+IPV4 = 4
 
 
 class ForwardedAddress:
     """Sets the client from `X-Forwarded-For`: from the right, the first address that is not a trusted proxy.
 
     uvicorn reads the header, and may return any text in it; if that is not an address, the proxy's own address stays.
-    An IPv4-mapped IPv6 address of a dual-stack socket becomes IPv4, so that it matches IPv4 networks.
+    An IPv4-mapped IPv6 address of a dual-stack socket becomes IPv4, so that it matches IPv4 networks. uvicorn compares
+    those in the header, so that a trusted IPv4 network is also given to it in its mapped form.
     """
 
     def __init__(self, app: ASGIApp, proxies: Collection[str]) -> None:
         self._app = app
-        self._proxy_headers: Any = ProxyHeadersMiddleware(self._forward, list(proxies))  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
+        self._proxy_headers: Any = ProxyHeadersMiddleware(self._forward, [*proxies, *_mapped(proxies)])  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application with the forwarded address as its client, if a trusted proxy sent one."""
@@ -49,6 +51,12 @@ class ForwardedAddress:
 def trust_proxies(proxies: Collection[str], app: ASGIApp) -> ASGIApp:
     """The application with the clients that trusted proxies report; unchanged if no proxy is trusted."""
     return ForwardedAddress(app, proxies) if proxies else app
+
+
+def _mapped(proxies: Collection[str]) -> list[str]:
+    """The IPv4-mapped IPv6 networks of the IPv4 addresses and networks."""
+    networks = [ip_network(each) for each in proxies]
+    return [f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in networks if each.version == IPV4]
 
 
 def _address_of(text: str) -> str | None:

@@ -33,6 +33,8 @@ FORWARDED: dict[str, tuple[list[str], str]] = {
     "IPv6 in brackets": (["[2001:db8::1]"], "2001:db8::1"),
     "IPv6 with a port": (["[2001:db8::1]:4711"], "2001:db8::1"),
     "IPv4 as IPv6": (["::ffff:192.0.2.7"], "192.0.2.7"),
+    "a proxy as IPv6": (["192.0.2.7, ::ffff:10.1.2.3"], "192.0.2.7"),
+    "another address as IPv6": (["192.0.2.7, ::ffff:11.1.2.3"], "11.1.2.3"),
     "IPv6 with a zone": ([f"fe80::1%{'x' * 5000}"], LOCAL),
     "nothing": ([""], LOCAL),
     "nothing at the end": (["192.0.2.7,"], LOCAL),
