@@ -698,11 +698,28 @@ def test_files_and_functions_that_a_shell_reads_before_its_script_make_it_doubtf
     assert variable_of(["sh", "-c", f"{shell} 'vllm serve m'"], SET)[1:] == (True, True)
 
 
-@table("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%", "POSIXLY_CORRECT", "PS4"])
+@table("name", ["BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_vllm%%", "POSIXLY_CORRECT"])
 def test_variables_of_the_container_that_change_a_shell_make_it_doubtful(name: str) -> None:
     for value in ("x", None):
         assert variable_of(["bash", "-c", "vllm serve m"], {**SET, name: value}) == (None, True, True)
         assert variable_of(["vllm", "serve", "m"], {**SET, name: value}) == ("0", False, False)
+
+
+@table("value", [f"$(({V2}=0))", "+ ${BASH_SOURCE}", "`date`", r"\044((A=1))", None])
+@table("shell", ["sh -xc", "dash -xc", "/bin/sh -ex -c", "ash -c", "bash -c", "bash -xc", "sh -o xtrace -c"])
+def test_what_a_shell_expands_before_each_line_of_its_trace_makes_it_doubtful(shell: str, value: str | None) -> None:
+    for script in ("vllm serve m", "set -ex\nvllm serve m"):
+        words = [*shell.split(), script]
+        assert variable_of(words, {**SET, "PS4": value}) == (None, True, True)
+        assert variable_of([*shell.split(), f"{V2}=1 vllm serve m"], {**SET, "PS4": value}) == ("1", True, True)
+        if value is not None:
+            assert variable_of(["env", f"PS4={value}", *words], SET) == (None, True, True)
+
+
+@table("value", ["", "+ ", "%N> ", "((A=1))"])
+@table("shell", ["sh -xc", "dash -xc", "bash -c", "bash -xc"])
+def test_a_plain_text_before_each_line_of_a_trace_changes_nothing(shell: str, value: str) -> None:
+    assert variable_of([*shell.split(), "vllm serve m"], {**SET, "PS4": value}) == ("0", False, False)
 
 
 def test_the_variable_that_names_a_start_up_file_matters_only_to_bash() -> None:

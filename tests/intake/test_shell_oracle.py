@@ -286,6 +286,43 @@ def test_a_command_that_prints_succeeds_if_only_another_output_is_redirected(sta
     assert (line.env[VARIABLE], line.doubts) == ("0", [])
 
 
+SETS_VARIABLE = f"$(({VARIABLE}=0))"
+TRACED = [
+    *(
+        f"env 'PS4={SETS_VARIABLE}' {command}"
+        for command in (
+            "sh -xc 'vllm serve m'",
+            "sh -exc 'vllm serve m'",
+            "sh -o xtrace -c 'vllm serve m'",
+            "sh -c 'set -x; vllm serve m'",
+            f"sh -c 'set -o xtrace; export {VARIABLE}=1; vllm serve m'",
+            "sh -c \"sh -xc 'vllm serve m'\"",
+            "bash -c \"sh -xc 'vllm serve m'\"",
+            "sh -xc \"bash -c 'vllm serve m'\"",
+        )
+    ),
+    "env 'PS4=$((A=3))' A=1 sh -xc 'vllm serve m $A'",
+    "env 'PS4=${A:=3}' sh -xc 'vllm serve m $A'",
+    f"PS4='{SETS_VARIABLE}' sh -xc 'vllm serve m'",
+    f"PS4='{SETS_VARIABLE}'; set -x; vllm serve m",
+    f"PS4='\\044(({VARIABLE}=0))'; set -x; vllm serve m",
+]
+"""Scripts whose shell expands the text before each line of its trace, so that a variable may change."""
+
+
+@pytest.mark.parametrize("script", TRACED)
+def test_what_a_shell_expands_in_its_trace_may_change_a_variable(script: str, folder: Path) -> None:
+    check(f"export {VARIABLE}=1; {script}", folder)
+
+
+@pytest.mark.parametrize("prefix", ["+ ", "", "%N> ", "((A=3))", "!", "~"])
+@pytest.mark.parametrize("shell", ["sh -xc", "sh -c", "bash -xc", "bash -c"])
+def test_a_trace_with_a_plain_text_before_each_line_changes_nothing(prefix: str, shell: str, folder: Path) -> None:
+    script = f"env 'PS4={prefix}' A=1 {shell} 'vllm serve m $A'"
+    assert certain("bash", script) == (["m", "1"], None)
+    check(script, folder)
+
+
 REPLACED_BEFORE = [
     'A=1\nbash <<E\nA=2\nvllm serve "$A"\nE',
     'bash <<E\nA=2\nvllm serve "$A" b\nE',

@@ -5,6 +5,7 @@ Not here: the script itself (`shell`).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -39,8 +40,12 @@ HARMLESS_OPTION_NAMES: Final = frozenset(
 """The same for names after `-o`."""
 HARMLESS_LONG_OPTIONS: Final = STARTUP_OPTIONS | {"noediting", "noprofile", "norc", "verbose"}
 """The same for long options."""
-STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "PS4", "SHELLOPTS")
+TRACE_PREFIX: Final = "PS4"
+"""The variable that every shell expands before each line of its trace, as with `-x`; this may set other variables."""
+STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", TRACE_PREFIX, "SHELLOPTS")
 """The variables that make bash read a file, change its options, or expand text while it runs a script."""
+EXPANDED: Final = re.compile(r"[$`\\]")
+"""Matches what a shell may expand in `PS4`: bash also reads `\\044` as `$`."""
 FUNCTION_PREFIX: Final = "BASH_FUNC_"
 """The prefix of the variables with exported functions."""
 PIPEFAIL_DOUBT: Final = "a `sh` such as dash has no option `pipefail`, and ends the script there"
@@ -133,17 +138,21 @@ def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | N
         return f"{quoted(program)} reads start-up files before its script, and they may set any variable"
     if options.changes_meaning:
         return f"the options of {quoted(program)} may change what its script means"
-    if program == "bash":
-        found = next((name for name in STARTUP_VARIABLES if env.get(name, "") != ""), None)
-        if found is not None:
-            return f"the variable `{found}` may change how {quoted(program)} interprets its script"
+    names = STARTUP_VARIABLES if program == "bash" else (TRACE_PREFIX,)
+    if (found := next((name for name in names if _changes_shell(name, env.get(name, ""))), None)) is not None:
+        return f"the variable `{found}` may change how {quoted(program)} interprets its script"
     if any(name.startswith(FUNCTION_PREFIX) for name in env):
         return f"variables `{FUNCTION_PREFIX}…` are functions that {quoted(program)} may run in place of programs"
     return ""
 
 
+def _changes_shell(name: str, value: str | None) -> bool:
+    """Whether one of `STARTUP_VARIABLES` may change a script; ``value`` is None if it is not known."""
+    return value is None or (EXPANDED.search(value) is not None if name == TRACE_PREFIX else value != "")
+
+
 def startup_text(env: Mapping[str, str | None]) -> str:
-    """The variable that names vLLM's server and that bash evaluates or defines as a function; empty if none does."""
+    """The variable that names vLLM's server and that a shell evaluates or defines as a function; empty if none does."""
     for name, value in env.items():
         if value and (name in STARTUP_VARIABLES or name.startswith(FUNCTION_PREFIX)) and mentions_vllm(value):
             return name
