@@ -261,11 +261,7 @@ def _derive(
         *triton_warnings(environment, known.series, facts, rules),
         *(variable_warnings(variables, release, environment.platform) if variables else ()),
     ]
-    doubts = [
-        *deployment.doubts,
-        *command.doubts,
-        *_mounted(deployment, models.own_names),
-    ]
+    doubts = [*_stated_doubts(deployment, command), *_mounted(deployment, models.own_names)]
     warnings += [doubt for doubt in doubts if not any(warning.startswith(doubt) for warning in warnings)]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
@@ -436,7 +432,7 @@ def _derive_without_models(
             place = pointer_of(derived.facts["speculative_config"][1], deployment, pointer)
             raise RequestInvalid([RequestFault(place, UNSTATED_METHOD.format(release))])
         facts = facts_of(with_method(derived, METHODS[0]).facts, [])
-    doubts = [*deployment.doubts, *command.doubts]
+    doubts = _stated_doubts(deployment, command)
     warnings = [why, *deployment.notes, *of_omni, *options.warnings, *of_platform]
     warnings += redirections(variables, asked := names_of_models(deployment, options, pointer))
     names = variables_of(release_series)
@@ -521,6 +517,11 @@ def _unknown_values(
     if len(env) == len(variables):
         return {}
     return {name: command.set_at.get(name, "") for name in names if name in variables and name not in env}
+
+
+def _stated_doubts(deployment: Deployment, command: CommandLine) -> list[str]:
+    """The doubts of a deployment and of its command, which may have the same ones."""
+    return [*dict.fromkeys([*deployment.doubts, *command.doubts])]
 
 
 def _mounted(deployment: Deployment, models: Collection[str]) -> Iterable[str]:

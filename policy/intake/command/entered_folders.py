@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.intake.command.paths import HOME_PATH
+from policy.intake.command.paths import HOME_PATH, MAX_PATH, path_in
 from policy.intake.command.words import UncertainFolder, Unknown
 
 if TYPE_CHECKING:
@@ -37,6 +37,14 @@ class EnteredFolders(Struct):
         """Note the folder that the command at a position enters, in the environment of the script."""
         self._folders.append(_entered(command, env))
         self._changes.append(at)
+
+    def folder_in(self, folder: str) -> str:
+        """The absolute folder after the last change, which was made in ``folder``; empty if it is not known."""
+        last = self._folders[-1]
+        if type(last) is Unknown or len(last) > MAX_PATH or (last[:1] != "/" and not folder):
+            return ""
+        found = path_in(folder, last)
+        return found if found[:1] == "/" else ""
 
     def folders_before(self, commands: list[Command], server: Command) -> list[str]:
         """The folders before a server; an `UncertainFolder` is one that the script may fail to enter."""

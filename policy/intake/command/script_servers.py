@@ -29,7 +29,7 @@ from policy.masking import shown_command
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from policy.intake.command.expansion import ExpansionBudget
     from policy.intake.command.script_commands import Command
@@ -104,6 +104,18 @@ class _CommandsBefore(Struct):
     """Why the first unreadable substitution cannot be read; empty if there is none."""
     folders: EnteredFolders = field(default_factory=EnteredFolders)
 
+    def __post_init__(self) -> None:
+        """Start in the folder in which the whole command starts."""
+        self.files.enter(self.start_folder)
+
+    def enter(self, command: Command, at: int, inner: ScriptContext) -> ScriptContext:
+        """Note the folder that the command at a position enters; returns the context of scripts within later commands.
+
+        If the folder in which the whole command starts is not known, the paths of such scripts are relative.
+        """
+        self.folders.enter(command, self.env, at)
+        return replace(inner, folder=self.folders.folder_in(inner.folder)) if self.start_folder else inner
+
     def read(self) -> None:
         """Read the commands up to here."""
         for command in self.unread:
@@ -152,18 +164,16 @@ class _CommandsBefore(Struct):
             and (active := installations.active_environment(command)) != IMAGE_ENVIRONMENT
         ):
             found = replace(found, environment=active)
+        replaced = files.installation_before(found)
         if found.installation is None:
-            found = replace(
-                found,
-                installation=_changed(
-                    installations.installation_before(found, command), files.installation_before(found)
-                ),
-            )
+            found = replace(found, installation=_changed(installations.installation_before(found, command), replaced))
+        doubts, folder_doubts = self._other_models(files, found)
         found = replace(
             found,
             folders=_followed([*self.folders.folders_before(commands, command), *found.folders], found.folders, files),
-            doubts=[*found.doubts, *files.other_models(found)],
-            folder_doubts=[*found.folder_doubts, *self._in_start_folder(files, found)],
+            doubts=[*found.doubts, *doubts],
+            folder_doubts=[*found.folder_doubts, *folder_doubts],
+            folder_installation=found.folder_installation or (replaced if self.start_folder else None),
         )
         if context.job is not None:
             context.job.files.append((files, files.folder))
@@ -188,25 +198,24 @@ class _CommandsBefore(Struct):
             named = frozenset(server.words)
             self.unread = [_without_models(command, named) for command in self.unread]
         self.read()
-        doubts = [*files.other_models(server)] if run.is_repeated else []
-        in_folder = [*self._in_start_folder(files, server)] if run.is_repeated else []
+        doubts, folder_doubts = self._other_models(files, server) if run.is_repeated else ([], [])
         if run.is_repeated and self.folders.count > run.entered:
             folders = [*found.folders[: run.entered], *self.folders.repeated_folders(run.entered), *server.folders]
             found = replace(found, folders=_followed(folders, server.folders, files))
         beside = copy(files)
         beside.enter(run.folder)
-        doubts += beside.other_models(server)
-        in_folder += self._in_start_folder(beside, server)
-        installation = found.installation
+        beside_doubts, beside_folder_doubts = self._other_models(beside, server)
+        installation, replaced = found.installation, beside.installation_before(server)
         if server.installation is None:
             is_later = self.installations.number > run.number
             installation = as_uncertain(installation or POSSIBLE_INSTALLATION) if is_later else installation
-            installation = _changed(installation, beside.installation_before(server))
+            installation = _changed(installation, replaced)
         run.found = replace(
             found,
             installation=installation,
-            doubts=[*dict.fromkeys([*found.doubts, *doubts])],
-            folder_doubts=[*dict.fromkeys([*found.folder_doubts, *in_folder])],
+            doubts=[*dict.fromkeys([*found.doubts, *doubts, *beside_doubts])],
+            folder_doubts=[*dict.fromkeys([*found.folder_doubts, *folder_doubts, *beside_folder_doubts])],
+            folder_installation=found.folder_installation or (replaced if self.start_folder else None),
         )
         run.triton = self.triton
 
@@ -224,11 +233,15 @@ class _CommandsBefore(Struct):
         doubts = files.other_models(server, self.start_folder, self.volumes, are_kept=True)
         run.found = replace(run.found, folder_doubts=[*dict.fromkeys([*run.found.folder_doubts, *doubts])])
 
-    def _in_start_folder(self, files: ReplacedFiles, server: ServerCommand) -> Iterable[str]:
-        """Why a server may load another model from the folder in which the whole command starts, or from a volume."""
-        if not (self.start_folder or self.volumes):
-            return ()
-        return files.other_models(server, self.start_folder, self.volumes)
+    def _other_models(self, files: ReplacedFiles, server: ServerCommand) -> tuple[list[str], list[str]]:
+        """Why a server may load another model: in any folder, and in the one in which the whole command starts.
+
+        If that one is known, the paths of the ``files`` are in it, so that there are only reasons of the second kind.
+        """
+        if self.start_folder:
+            return [], [*files.other_models(server, self.start_folder, self.volumes)]
+        doubts = [*files.other_models(server)]
+        return doubts, [*files.other_models(server, "", self.volumes)] if self.volumes else []
 
 
 def server_in_script(
@@ -274,7 +287,7 @@ def server_in_script(
             doubts += [command.doubt] if command.doubt else []
             continue
         if program in FOLDER_COMMANDS:
-            before.folders.enter(command, env, at)
+            inner = before.enter(command, at, inner)
         if found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
             unread = found
         before.unread.append(command)

@@ -57,7 +57,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     ``set_at`` has the place of the word that sets or clears each variable. ``module`` is the module of vLLM if `python
     -m` starts it. ``unreached`` says why another server of its script, with different arguments or variables, never
     runs; empty if there is none. ``folder_doubts`` are the doubts that hold if the command starts in the folder of its
-    context.
+    context, and ``folder_installation`` is the vLLM that may run then because commands change its files.
     """
 
     words: list[str]
@@ -76,6 +76,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     module: str = ""
     unreached: str = ""
     folder_doubts: list[str] = []
+    folder_installation: Installation | None = None
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):

@@ -467,6 +467,7 @@ class EngineDraft:
                 self.note(f"env.{name[:MAX_QUOTED]}: the value is a template; only the rendered output shows it")
         if self.server is not None:
             self.doubts += [doubt for doubt in self.server.folder_doubts if doubt not in self.server.doubts]
+            mounted = mounted or self.server.folder_installation
         env = {name: None if value and TEMPLATE in value else value for name, value in self.env.items()}
         container = Container(
             path=self.node.path,

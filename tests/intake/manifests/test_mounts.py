@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -744,6 +745,99 @@ def test_a_script_may_make_the_model_in_the_folder_in_which_it_starts(
     document = pod(command=["bash", "-c", script], image=image, **fields)
     found = [each for each in model_warnings(ask, document) if each.endswith((MAKES, CHANGES))]
     assert found == ([warned] if warned else [])
+
+
+def starting(kind: str, folder: str, script: str) -> dict[str, Any]:
+    """An engine that a script starts, in a stated working folder."""
+    if kind == "pod":
+        return pod(command=["bash", "-c", script], workingDir=folder)
+    if kind == "compose":
+        return {"services": {"a": {"image": IMAGE, "entrypoint": ["bash", "-c", script], "working_dir": folder}}}
+    if kind == "run":
+        return {"script": f"docker run -w {folder} --entrypoint bash {IMAGE} -c {shlex.quote(script)}"}
+    return {"unit": f"[Service]\nWorkingDirectory={folder}\nExecStart=/bin/bash -c {shlex.quote(script)}\n"}
+
+
+@table(
+    ("folder", "script", "warned"),
+    [
+        *(
+            ("/q", f"{command}; vllm serve /q", f"`{program}` may change the files of the folder `/q`")
+            for command, program in (
+                ("cp /x config.json", "cp"),
+                ("wget http://x/config.json", "wget"),
+                ("curl -O http://x/config.json", "curl"),
+                ("echo x > config.json", "echo"),
+                ("sed -i s/a/b/ config.json", "sed"),
+                ("cp /x ./a/../config.json", "cp"),
+                ("cp /x /proc/self/cwd/config.json", "cp"),
+            )
+        ),
+        *(
+            ("/q", f"{program} {words}; vllm serve /q", f"`{program}` may make the folder `/q`")
+            for program, words in (("tar", "-xf /x"), ("git", "checkout x"), ("unzip", "/x.zip"))
+        ),
+        ("/q", "cp /x config.json; vllm serve .", "`cp` may change the files of the folder `.`"),
+        ("/m", "cp /x q/config.json; vllm serve /m/q", "`cp` may change the files of the folder `/m/q`"),
+        ("/m/x", "cp /x ../q/config.json; vllm serve /m/q", "`cp` may change the files of the folder `/m/q`"),
+        ("/", "cd m && cp /x q/config.json; vllm serve /m/q", "`cp` may change the files of the folder `/m/q`"),
+        ("/m", "bash -c 'cd q; cp /x config.json; vllm serve /m/q'", "`cp` may change the files of the folder `/m/q`"),
+        ("/m", "cd q; bash -c 'cp /x config.json; vllm serve /m/q'", "`cp` may change the files of the folder `/m/q`"),
+        ("/m", "vllm serve /m/q & cp /x q/config.json; wait", "`cp` may change the files of the folder `/m/q`"),
+        ("/m", "cp /x config.json; vllm serve /m/q", ""),
+        ("/m/q2", "cp /x config.json; tar -xf /x; vllm serve /m/q", ""),
+        ("/m", "cd /q; cd /x; bash -c 'cp /x config.json; vllm serve /q'", ""),
+        ("/q", "cd /m; cp /x config.json; vllm serve /q", ""),
+        ("/q", "cat config.json; ls; vllm serve /q", ""),
+    ],
+)
+@table("kind", ["pod", "compose", "run", "systemd"])
+def test_a_script_starts_in_the_stated_working_folder(folder: str, script: str, warned: str, kind: str) -> None:
+    (container,) = read_manifest(starting(kind, folder, script), "", [])
+    about = [each for each in container.doubts if "may make the folder" in each or "may change the files" in each]
+    assert (len(about), container.installation) == (1 if warned else 0, None)
+    assert not warned or about[0].startswith(warned)
+
+
+PACKAGES = "/usr/local/lib/python3.12/dist-packages"
+
+
+@table(
+    ("folder", "script", "program"),
+    [
+        (PACKAGES, "cp /x vllm/envs.py; vllm serve dense", "cp"),
+        (PACKAGES, "sed -i s/a/b/ vllm/envs.py; vllm serve dense", "sed"),
+        (PACKAGES, "patch -p1 < /x; vllm serve dense", "patch"),
+        (PACKAGES, "git apply /x; vllm serve dense", "git"),
+        (PACKAGES, "vllm serve dense & cp /x vllm/envs.py; wait", "cp"),
+        ("/usr/local/bin", "cp /x vllm; vllm serve dense", "cp"),
+        ("/usr/local/bin", "wget http://x/vllm; vllm serve dense", "wget"),
+        ("/etc", "cp /x ld.so.preload; vllm serve dense", "cp"),
+        ("/etc", "echo x > ld.so.preload; vllm serve dense", "echo"),
+        ("/usr/local", "tar -xf /x; vllm serve dense", "tar"),
+        ("/", "tar -xf /x; vllm serve dense", "tar"),
+        (PACKAGES, "ls; cat vllm/envs.py; vllm serve dense", ""),
+        ("/etc", "cp /x y; vllm serve dense", ""),
+        ("/app", "cp /x vllm; tar -xf /x; vllm serve dense", ""),
+    ],
+)
+@table("kind", ["pod", "compose", "run", "systemd"])
+def test_a_script_in_the_stated_working_folder_may_change_what_the_engine_is_loaded_from(
+    folder: str, script: str, program: str, kind: str
+) -> None:
+    (container,) = read_manifest(starting(kind, folder, script), "", [])
+    cause = f"`{program}` may replace or remove the vLLM of the image before the start"
+    assert (container.installation and container.installation.cause) == (cause if program else None)
+
+
+def test_a_doubt_about_a_script_with_a_stated_working_folder_is_shown_once(ask: Asking) -> None:
+    document = pod(command=["bash", "-c", "cp -r /x dense; vllm serve dense"], workingDir="/m")
+    cause = "`cp` may make the folder `dense`, and vLLM loads it instead of that model"
+    assert [each for each in model_warnings(ask, document, "dense") if cause in each] == [cause]
+    script = "cp /x vllm/envs.py; vllm serve dense"
+    about = "may replace or remove the vLLM of the image before the start"
+    (warning,) = warnings(ask, pod(command=["bash", "-c", script], workingDir=PACKAGES))
+    assert warning.startswith(f"`cp` {about}")
 
 
 @pytest.mark.parametrize(("own", "at"), [("", "/workspace"), ("/data", "/data"), ("/data", "/workspace")])
