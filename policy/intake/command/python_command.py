@@ -23,8 +23,11 @@ from policy.intake.command.programs import (
     SUBCOMMANDS,
     VLLM_PREFIXES,
     is_unknown,
+    passes_server,
 )
+from policy.intake.command.python_options import PythonOptions, python_options
 from policy.intake.command.vllm_command import (
+    NO_START_REMEDY,
     ServerCommand,
     UnreadableCommand,
     offline_engine,
@@ -33,12 +36,10 @@ from policy.intake.command.vllm_command import (
     subcommand,
     unknown_option,
 )
-from policy.intake.command.words import Unknown, is_unknown_option
+from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
 from policy.messages import quoted
 
-PYTHON_VALUES: Final = frozenset("cmWX")
-"""The short options of Python that take a value."""
 KSERVE_SERVER: Final = "huggingfaceserver"
 MAIN_MODULE: Final = ".__main__"
 PACKAGES: Final = ("dynamo.vllm", KSERVE_SERVER)
@@ -59,55 +60,62 @@ def python_command(
 
     Without a file, Python reads its program from standard input, which only a script may provide (``depth`` above 0).
     """
-    start = at
-    at += 1
-    while at < len(words):
-        word = words[at]
-        if word == "-":
-            return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
-        if not word.startswith("-"):
-            return python_file(words, places, own, at)
-        if is_unknown_option(word, PYTHON_VALUES):
-            return unknown_option(words, places, start, word)
-        letter, value = _python_option(word)
-        if letter == "m":
-            return _python_module(words, places, own, start, at)
-        if letter == "c":
-            code = at + (not value)
-            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
-            written = value or "".join(words[code : code + 1])
-            is_harmless = STARTS_PROGRAMS.search(written) is None and not any("vllm" in each for each in words[at:])
-            if not is_open and is_harmless:
-                return None
-            why = f"{quoted(words[start])} runs code that is not read"
-            names_vllm = STARTS_VLLM.search(written) is not None
-            return UnreadableCommand(why, places[min(code, len(words) - 1)], names_vllm)
-        at += 2 if word == "--check-hash-based-pycs" or (letter and not value) else 1
-    return (
-        UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[start])
-        if depth and start + 1 == len(words)
-        else None
-    )
-
-
-def _python_option(word: str) -> tuple[str, str]:
-    """The first short option in a word that takes a value, and its attached value, if any: `-um`, `-Xdev`."""
-    if not word.startswith("--"):
-        for index, letter in enumerate(word):
-            if letter in PYTHON_VALUES:
-                return letter, word[index + 1 :]
-    return "", ""
-
-
-def _python_module(
-    words: list[str], places: list[str], own: dict[str, str | None], start: int, at: int
-) -> ServerCommand | UnreadableCommand | None:
-    """The server that the module of the `-m` at ``at`` starts."""
-    _, attached = _python_option(words[at])
-    named = at if attached else at + 1
-    if named == len(words):
+    options = python_options(words, at)
+    if options.unknown:
+        return unknown_option(words, places, at, options.unknown)
+    if options.stops:
         return None
-    return python_module(words, places, own, start, named, attached or words[named])
+    if options.refusal:
+        return _refused(words, places, at, options.refusal)
+    found = _python_program(words, places, own, at, options, depth)
+    if isinstance(found, ServerCommand):
+        found.doubts.extend(options.doubts)
+    return found
+
+
+def _refused(words: list[str], places: list[str], at: int, why: str) -> UnreadableCommand | None:
+    """Why Python does not start the server that its arguments name; None if they name none."""
+    rest = words[at + 1 :]
+    if not passes_server(rest) and STARTS_VLLM.search(" ".join(rest)) is None:
+        return None
+    return UnreadableCommand(why, places[at], names_vllm=True, remedy=NO_START_REMEDY)
+
+
+def _python_program(
+    words: list[str], places: list[str], own: dict[str, str | None], start: int, options: PythonOptions, depth: int
+) -> ServerCommand | UnreadableCommand | None:
+    """The server that the program after Python's options starts."""
+    at = options.end
+    if at >= len(words):
+        is_input = depth and (start + 1 == len(words) or words[-1] == "--")
+        why = f"{quoted(words[start])} reads its program from standard input"
+        return UnreadableCommand(why, places[start]) if is_input else None
+    if options.letter == "m":
+        named = at if options.value else at + 1
+        return (
+            None
+            if named == len(words)
+            else python_module(words, places, own, start, named, options.value or words[named])
+        )
+    if options.letter == "c":
+        return _python_code(words, places, start, options)
+    if words[at] == "-":
+        return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
+    return python_file(words, places, own, at)
+
+
+def _python_code(words: list[str], places: list[str], start: int, options: PythonOptions) -> UnreadableCommand | None:
+    """Why it is not known whether code starts vLLM; None if it certainly does not."""
+    at = options.end
+    code = at + (not options.value)
+    is_open = is_unknown(words[at]) or any(type(each) is Unknown for each in words[code : code + 1])
+    written = options.value or "".join(words[code : code + 1])
+    is_harmless = STARTS_PROGRAMS.search(written) is None and not any("vllm" in each for each in words[at:])
+    if not is_open and is_harmless:
+        return None
+    why = f"{quoted(words[start])} runs code that is not read"
+    names_vllm = STARTS_VLLM.search(written) is not None
+    return UnreadableCommand(why, places[min(code, len(words) - 1)], names_vllm)
 
 
 def python_module(
