@@ -131,6 +131,58 @@ def test_a_variable_of_unknown_value_may_load_code(ask: Asking) -> None:
         ] * is_loading
 
 
+MODULE = "-m vllm.entrypoints.openai.api_server --model dense"
+LOADING_OPTIONS = {
+    "-X pycache_prefix=/mnt/x": "-X pycache_prefix",
+    "-Xpycache_prefix=/mnt/x": "-X pycache_prefix",
+    "-uX dev -EX pycache_prefix=x -u": "-X pycache_prefix",
+    "-X presite=a": "-X presite",
+    "-W ignore::a.B": "-W",
+    "-Wignore::a.B": "-W",
+    "-W default -uW error:a,b:c.D:e:1": "-W",
+    "-O": "-O",
+    "-uOO": "-O",
+}
+OTHER_OPTIONS = [
+    *("-u -B -E -s -I -P -q", "-X dev", "-X pycache_prefix", "-X pycache_prefix=", "-X importtime -X utf8=1"),
+    *("-X pycache_prefix= -X pycache_prefix=/mnt/x", "-W ignore", "-W ignore::UserWarning:torch.nn", "-W ignore:::a.b"),
+    *("-W ignore::urllib3.exceptions.InsecureRequestWarning", "-W ignore:a.b", "--check-hash-based-pycs never"),
+]
+
+
+@table("start", ["python3", "exec env A=b python3.12", "torchrun --no-python python"])
+@table(("options", "named"), list(LOADING_OPTIONS.items()))
+def test_an_option_of_python_that_loads_code_may_make_another_vllm_run(
+    ask: Asking, start: str, options: str, named: str
+) -> None:
+    script = f"{start} {options} {MODULE}"
+    for command in (["bash", "-c", script], script.removeprefix("exec ").split()):
+        found = decided(ask, pod([], args=None, command=command))
+        assert [each for each in found if OTHER in each] == [
+            f"the option `{named}` of Python may make another vLLM run; {OTHER}"
+        ]
+
+
+@table("options", OTHER_OPTIONS)
+def test_another_option_of_python_gives_no_warning(ask: Asking, options: str) -> None:
+    found = decided(ask, pod([], args=None, command=["python3", *options.split(), *MODULE.split()]))
+    assert [each for each in found if OTHER in each] == []
+
+
+@table(
+    ("options", "is_loading"),
+    [
+        *(('-X "$A"', True), ('-X"$A"', True), ('-W "$A"', True), ('-W "ignore::$A"', True)),
+        *(('-X "pycache_prefix=$A"', True), ('-X "tracemalloc=$A"', False)),
+    ],
+)
+def test_an_option_of_python_of_unknown_value_may_load_code(ask: Asking, options: str, *, is_loading: bool) -> None:
+    reference = {"secretKeyRef": {"name": "s", "key": "k"}}
+    command = ["sh", "-c", f"python3 {options} {MODULE}"]
+    found = decided(ask, pod([{"name": "A", "valueFrom": reference}], args=None, command=command))
+    assert any(OTHER in each for each in found) is is_loading
+
+
 LOCATIONS: list[tuple[str, str, str]] = [
     ("LD_LIBRARY_PATH", "/mnt/x", "/mnt/x"),
     ("LD_LIBRARY_PATH", "/usr/lib:/mnt/x/lib", "/mnt/x"),

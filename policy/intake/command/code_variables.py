@@ -1,4 +1,4 @@
-"""Variables that make Python, the dynamic loader or vLLM load other code or configuration than the image's.
+"""Variables, and options of Python, by which Python, the dynamic loader or vLLM load other code than the image's.
 
 Whole families count, except for the names that are known to load nothing, because releases of Python add names. Read at
 `python3.14 --help-env`, ld.so(8) of glibc 2.41, config(5) of OpenSSL 3, and vLLM's own table up to 0.33. Not here: the
@@ -46,6 +46,12 @@ Of Python's own names with `PYTHON_`, only `PYTHON_PRESITE` names a module. `LD_
 WARNINGS: Final = "PYTHONWARNINGS"
 IMPORTING_FILTER: Final = re.compile(r"(?:^|,)[^,:]*:[^,:]*:\s*+(?!urllib3\.exceptions\.)[^,:.]*\.")
 """Matches a filter of `PYTHONWARNINGS` that names a class with its module, which Python then imports."""
+IMPORTING_OPTION: Final = re.compile(r"[^:]*:[^:]*:\s*+(?!urllib3\.exceptions\.)[^:.]*\.")
+"""The same for the filter of Python's option `-W`, in which a comma is part of the filter."""
+LOADING_SETTING: Final = re.compile("(pycache_prefix|presite)=.", re.DOTALL)
+"""Matches a setting of Python's option `-X` that does what `PYTHONPYCACHEPREFIX` and `PYTHON_PRESITE` do."""
+SETTING_NAME: Final = re.compile(r"\w{1,64}=", re.ASCII)
+"""Matches the name of a setting that has a value."""
 LOCATIONS: Final = (
     *("LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "VLLM_CUDART_SO_PATH", "VLLM_CUDA_COMPATIBILITY_PATH"),
     *("VLLM_RUST_FRONTEND_PATH", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH"),
@@ -79,6 +85,17 @@ def vllm_of_variables(*environments: Mapping[str, str | None]) -> Installation |
 def assigned_values(name: str, words: Iterable[str]) -> list[str]:
     """The values that the words of a command, which may be scripts, assign to a variable, up to a blank or quote."""
     return [value for word in words if name in word for each, value in LOADER_ASSIGNMENT.findall(word) if each == name]
+
+
+def loading_option(letter: str, value: str, *, is_known: bool) -> str:
+    """The option of Python that loads other code, as shown, from its letter and value; empty if it loads none."""
+    if letter == "X":
+        found = LOADING_SETTING.match(value)
+        if found is not None:
+            return f"-X {found[1]}"
+        return "" if is_known or SETTING_NAME.match(value) is not None else "-X"
+    is_loading = not is_known or IMPORTING_OPTION.match(value) is not None
+    return "-W" if is_loading else ""
 
 
 def _loads_code(name: str, value: str | None) -> bool:

@@ -70,6 +70,9 @@ def python_command(
     found = _python_program(words, places, own, at, options, depth)
     if isinstance(found, ServerCommand):
         found.doubts.extend(options.doubts)
+        if options.loads and found.installation is None:
+            why = f"the option {quoted(options.loads)} of Python may make another vLLM run"
+            found = replace(found, installation=Installation(None, why))
     return found
 
 

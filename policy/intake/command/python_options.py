@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from policy.intake.command.code_variables import loading_option
 from policy.intake.command.words import is_uncertain, is_unknown_option
 from policy.messages import quoted
 
@@ -56,7 +57,8 @@ class PythonOptions(Struct):
     """The options of Python up to ``end``, where its file is, or the option ``letter`` with its program.
 
     ``value`` is what is attached to that option. ``stops``: whether Python only prints something. ``refusal`` says why
-    it ends before its program, and ``unknown`` is the first option that may be any other; empty if there is none.
+    it ends before its program, ``unknown`` is the first option that may be any other, and ``loads`` the first one, as
+    shown, by which other code is loaded; empty if there is none.
     """
 
     end: int
@@ -65,6 +67,7 @@ class PythonOptions(Struct):
     stops: bool = False
     refusal: str = ""
     unknown: str = ""
+    loads: str = ""
     doubts: list[str] = []
     names: set[str] = set()
     """The settings of `-X` so far, of each of which the first counts."""
@@ -113,11 +116,10 @@ def _read_letters(words: Sequence[str], program: str, found: PythonOptions) -> N
             found.letter, found.value = letter, word[index:]
             return
         if letter in VALUE_LETTERS:
-            given = word[index:]
-            found.end += 1 if given else 2
-            if letter == "X":
-                value = words[found.end - 1 : found.end]
-                _check_setting(program, given or "".join(value), found, is_known=not any(map(is_uncertain, value)))
+            attached = word[index:]
+            found.end += 1 if attached else 2
+            given = words[found.end - 1 : found.end]
+            _read_value(program, letter, attached or "".join(given), found, is_known=not any(map(is_uncertain, given)))
             return
         found.stops = letter in STOP_LETTERS
         if not found.stops and letter not in FLAG_LETTERS:
@@ -126,21 +128,27 @@ def _read_letters(words: Sequence[str], program: str, found: PythonOptions) -> N
             return
         if letter == "S" and not found.doubts:
             found.doubts.append(NO_SITE_MESSAGE.format(program))
+        if letter == "O":
+            found.loads = found.loads or "-O"  # as with `PYTHONOPTIMIZE`, other compiled files
     found.end += 1
 
 
-def _check_setting(program: str, setting: str, found: PythonOptions, *, is_known: bool) -> None:
-    """Check a setting of `-X`; it may be any if it is not known."""
-    name = setting.partition("=")[0]
-    if not is_known or name in found.names:
-        return
-    found.names.add(name)
+def _read_value(program: str, letter: str, value: str, found: PythonOptions, *, is_known: bool) -> None:
+    """Read the value of `-W` or `-X`; of several settings of one name the first counts."""
+    name = value.partition("=")[0]
+    if letter == "X" and is_known:
+        if name in found.names:
+            return
+        found.names.add(name)
+        _check_setting(program, value, name, found)
+    found.loads = found.loads or loading_option(letter, value, is_known=is_known)
+
+
+def _check_setting(program: str, setting: str, name: str, found: PythonOptions) -> None:
+    """Check whether Python takes the value of a setting."""
     shown = quoted(f"-X {setting}")
-    for forms, message in ((REFUSED_VALUES, REFUSAL_MESSAGE), (PERHAPS_REFUSED_VALUES, PERHAPS_REFUSED_MESSAGE)):
-        form = forms.get(name)
-        if form is None or form.fullmatch(setting, len(name)) is not None:
-            continue
-        if forms is REFUSED_VALUES:
-            found.refusal = message.format(program, shown)
-        else:
-            found.doubts.append(message.format(program, shown))
+    refused, perhaps_refused = REFUSED_VALUES.get(name), PERHAPS_REFUSED_VALUES.get(name)
+    if refused is not None and refused.fullmatch(setting, len(name)) is None:
+        found.refusal = REFUSAL_MESSAGE.format(program, shown)
+    if perhaps_refused is not None and perhaps_refused.fullmatch(setting, len(name)) is None:
+        found.doubts.append(PERHAPS_REFUSED_MESSAGE.format(program, shown))
