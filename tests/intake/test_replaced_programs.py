@@ -393,6 +393,47 @@ def test_a_command_that_may_change_the_folder_of_the_model_is_a_doubt(command: s
     assert doubts(f"{command} && {server}") == [doubt.replace("/models/q", named)]
 
 
+@table(
+    ("script", "env", "expected"),
+    [
+        *(
+            (f"{command}; vllm serve /q", {"HOME": "/q"}, [f"`{program}` may change the files of the folder `/q`"])
+            for command, program in (
+                ("cp /x ~/config.json", "cp"),
+                ("cat /x > ~/config.json", "cat"),
+                ("tee ~/config.json", "tee"),
+                ("sed -i s/a/b/ ~/config.json", "sed"),
+                ("wget -O ~/config.json http://x", "wget"),
+                ("cd; cp /x config.json", "cp"),
+                ("cd -P; cp /x config.json", "cp"),
+                ("cd ~; cp /x config.json", "cp"),
+                ("cd ~/a && wget http://x/../config.json -O ../config.json", "wget"),
+            )
+        ),
+        ("cp /x ~/*.json; vllm serve /q", {"HOME": "/q"}, ["`cp` may make the folder `/q`"]),
+        ("for f in ~/config.json; do tee $f; done; vllm serve /q", {"HOME": "/q"}, ["`tee` may change the files of"]),
+        ("export HOME=/q; cp /x ~/config.json; vllm serve /q", {}, ["`cp` may change the files of the folder `/q`"]),
+        ("cp /x /q/a/config.json; vllm serve ~/a", {"HOME": "/q"}, ["`cp` may change the files of the folder `~/a`"]),
+        ("cp /x ~/a/config.json; vllm serve ~/a", {"HOME": "/q"}, ["`cp` may change the files of the folder `~/a`"]),
+        ("cp /x ~/a/config.json; vllm serve ~/a", {}, ["`cp` may change the files of the folder `~/a`"]),
+        ("cd; cp /x a/config.json; vllm serve ~/a", {}, ["`cp` may change the files of the folder `~/a`"]),
+        ("cp /x ~/config.json; cd; tee x; vllm serve /q", {"HOME": "/m"}, []),
+        ("cp /x ~/config.json; vllm serve /q", {}, []),
+        ("cp /x ~/config.json; vllm serve /q", {"HOME": None}, []),
+        ("cp /x ~other/config.json; vllm serve /q", {"HOME": "/q"}, []),
+        ("cat ~/config.json; cd; ls; vllm serve /q", {"HOME": "/q"}, []),
+    ],
+)
+def test_a_path_in_the_home_of_the_user_may_be_in_the_folder_of_the_model(
+    script: str, env: dict[str, str | None], expected: list[str]
+) -> None:
+    found = find_server(["bash", "-c", script], env, is_command=True)
+    assert isinstance(found, ServerCommand)
+    about = [each for each in found.doubts if "before vLLM loads them" in each or "vLLM loads it instead" in each]
+    assert len(about) == len(expected)
+    assert all(each.startswith(start) for each, start in zip(about, expected, strict=True))
+
+
 def test_the_files_that_a_loop_reads_from_a_pipe_count() -> None:
     script = "find /models/q -name x | while read f; do sed -i s/a/b/ $f; done; vllm serve /models/q"
     assert doubts(script)[0] == f"`sed` {MODEL_MADE}"

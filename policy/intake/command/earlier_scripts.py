@@ -135,7 +135,7 @@ class _Reader:
         self.moment = "before the start"
         self.starts_shell = starts_shell
         self.context = note_variables(env, ScriptContext(ExpansionBudget())).inner_context()
-        self.files = ReplacedFiles()
+        self.files = ReplacedFiles(home=env.get("HOME"))
         self.installations: list[Installation] = []
         self.doubts: dict[str, str] = {}
 

@@ -20,7 +20,7 @@ from policy.intake.command.filled_folders import (
     PACKING_ARGUMENT,
     RECURSIVE_OPTION,
 )
-from policy.intake.command.paths import MAX_PATH, path_in
+from policy.intake.command.paths import MAX_PATH, in_home, path_in
 from policy.intake.command.programs import SHELLS
 from policy.intake.command.volume_paths import NO_VOLUMES
 from policy.messages import quoted
@@ -148,6 +148,7 @@ class ChangedModels(Struct):
         folder: str,
         written: Mapping[str, str],
         start: str,
+        home: str,
         volumes: VolumePaths = NO_VOLUMES,
         *,
         are_kept: bool = False,
@@ -155,14 +156,14 @@ class ChangedModels(Struct):
         """Why a server may load a different model than it names, or other configuration; at most one reason for each.
 
         ``written`` has the files that commands may write, with the programs. A ``folder`` that is not known is relative
-        to the one in which the script starts, which may be ``start``. A volume may be mounted at further paths.
-        ``are_kept``: whether only models and files in ``volumes`` count.
+        to the one in which the script starts, which may be ``start``. ``home`` is empty if it is not known. A volume
+        may be mounted at further paths. ``are_kept``: whether only models and files in ``volumes`` count.
         """
         is_possible = bool(self._may_make or self._may_fill or self._may_write)
         if not (self._made or self._filled or self._changed or written or is_possible):
             return
         found: set[bool] = set()
-        for name, is_model, paths in named_paths(server, folder, start):
+        for name, is_model, paths in named_paths(server, folder, start, home):
             if is_model in found or (are_kept and not volumes.keep(paths[-1])):
                 continue
             maker = next(filter(None, (self._made.get(each) or self._filler(name, each) for each in paths)), None)
@@ -232,15 +233,18 @@ class ChangedModels(Struct):
         return found
 
 
-def named_paths(server: ServerCommand, folder: str, start: str) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+def named_paths(
+    server: ServerCommand, folder: str, start: str, home: str
+) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
     """The models and files that a server names, each with whether it is a model and with the paths that it may have.
 
-    A relative one has two: the last is that in the folder ``start``.
+    A relative one has two: the last is that in the folder ``start``. So has one in a ``home`` that is not empty.
     """
     for name, is_model in _named(server):
         path = path_in(folder, name)
+        other = in_home(path, home) if path[:1] in ROOT_CHARACTERS else path_in(start, path)
         if len(path) <= MAX_PATH:
-            yield name, is_model, (path,) if path[:1] in ROOT_CHARACTERS else (path, path_in(start, path))
+            yield name, is_model, (path,) if other == path else (path, other)
 
 
 def _doubt(name: str, changer: str, *, is_model: bool, is_made: bool) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from posixpath import join, normpath
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
@@ -49,6 +52,19 @@ def without_root_links(path: str) -> str:
 def absolute_path(path: str) -> str:
     """An absolute path without `.`, `..` and a link to the root at its beginning; a relative one is from the root."""
     return without_root_links(normpath("/" + path.lstrip("/")))
+
+
+def home_of(own: Mapping[str, str | None], home: str | None) -> str:
+    """The home for a command that sets its ``own`` variables, after ``home``; empty if it is not known."""
+    found = own.get("HOME", home) or ""
+    return found if found[:1] == "/" and len(found) <= MAX_PATH else ""
+
+
+def in_home(path: str, home: str) -> str:
+    """A path with the home in place of `~` at its beginning; as written if the home is empty."""
+    if not home or not path.startswith("~") or path[1:2] not in {"", "/"}:
+        return path
+    return absolute_path(home + path[1:])
 
 
 def path_in(folder: str, path: str) -> str:

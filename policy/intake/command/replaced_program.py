@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from policy.intake.command.copied_names import copied_names
+from policy.intake.command.entered_folders import CD_OPTIONS
 from policy.intake.command.filled_folders import (
     CONFIGURATION,
     COPYING_PROGRAMS,
@@ -32,7 +33,7 @@ from policy.intake.command.model_folders import (
     named_paths,
     paths_in,
 )
-from policy.intake.command.paths import MAX_PATH, path_in
+from policy.intake.command.paths import MAX_PATH, home_of, in_home, path_in
 from policy.intake.command.pip_command import PIP_NAME
 from policy.intake.command.possible_paths import in_working_folder, possible_path
 from policy.intake.command.programs import CONDA, PYTHON, RUNNERS, SHELLS, SYSTEM_MANAGERS, VLLM_NAME
@@ -45,6 +46,7 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from policy.intake.command.possible_paths import PossiblePath
     from policy.intake.command.script_commands import Command
     from policy.intake.command.vllm_command import ServerCommand
     from policy.intake.command.volume_paths import VolumePaths
@@ -107,6 +109,8 @@ class ReplacedFiles(Struct):
 
     folder: str = ""
     """The working folder, relative to the first one unless it is known."""
+    home: str | None = None
+    """The home of the user who runs the script, in which a path after `~` is; None if it is not known."""
     replaced: Installation | None = None
     configures: bool = False
     """Whether the commands may write the configuration of pip or uv."""
@@ -119,6 +123,8 @@ class ReplacedFiles(Struct):
     _names: set[str] = set()
     """The variables with unknown values that may name a place from which the engine is loaded."""
     _models: ChangedModels = field(default_factory=ChangedModels)
+    _home: str = ""
+    """The home for the command that is read; empty if it is not known."""
     _paths: dict[str, str] = {}
     """The paths that are already resolved in the working folder."""
     _piped: list[str] = []
@@ -138,6 +144,7 @@ class ReplacedFiles(Struct):
     def read(self, command: Command) -> None:
         """Note what a command may change; one without arguments or redirections changes at most the folder."""
         words = command.words
+        self._home = home_of(command.env, self.home)
         if len(words) == 1 and not command.outputs and words[0] not in FOLDER_COMMANDS:
             return
         at = next((at for at, word in enumerate(words) if word not in PREFIXES), len(words) - 1)
@@ -150,8 +157,7 @@ class ReplacedFiles(Struct):
         written = pip_outputs(arguments) if names_packages else () if is_reader else named_outputs(program, arguments)
         filled: Iterable[str] = ()
         if not names_packages:
-            for target in targets:
-                self._write(program, target)
+            self._write_all(program, targets)
             if not is_reader:
                 filled = [*filled_folders(program, arguments, targets)]
                 self._fill(program, filled)
@@ -178,24 +184,30 @@ class ReplacedFiles(Struct):
         elif program == "read" and self._is_listed:
             self._names.update(arguments)
         self._is_listed = self._is_listed or (is_named and command.is_masked)
+        self._change_lists(program, arguments, is_reader=is_reader, is_masked=command.is_masked)
+        self._change_meanings(program, words, arguments)
+
+    def _change_lists(self, program: str, arguments: Sequence[str], *, is_reader: bool, is_masked: bool) -> None:
+        """Note the paths that a command lists for a loop or for a later command, or changes by the name of a list."""
         if program == "for" and arguments:
             self._listed[arguments[0]] = [*arguments[1:]]
         elif program == "read" and self._piped:
             self._listed.update(dict.fromkeys(arguments, self._piped))
             self._piped = []
-        elif is_reader and command.is_masked:
+        elif is_reader and is_masked:
             self._piped += arguments
         elif self._listed and not is_reader:
             for name in {name for word in arguments if "$" in word for name in REFERENCE.findall(word)}:
                 self._change_listed(program, self._listed.pop(name, []))
-        self._change_meanings(program, words, arguments)
 
     def _change_meanings(self, program: str, words: Sequence[str], arguments: Sequence[str]) -> None:
         """Note how a command changes what later paths mean: by links, and by the working folder."""
         if program in LINKERS:
             self._links.add(arguments, self.folder)
         if program in FOLDER_COMMANDS:
-            self.enter("" if words[-1] == "-" else self._resolved(words[-1]))
+            named = [word for word in words[1:] if word not in CD_OPTIONS]
+            target = named[-1] if named else "-" if program == "pushd" else "~"
+            self.enter("" if target == "-" else self._resolved(target))
 
     def _change_models(
         self, program: str, arguments: Sequence[str], filled: Iterable[str], outputs: Sequence[str]
@@ -210,7 +222,7 @@ class ReplacedFiles(Struct):
         for path in self._places(*filled):
             self._models.fill(program, path)
         self._note_possible(program, made, filled, outputs)
-        for possible in copied_names(self.folder, program, arguments):
+        for possible in copied_names(in_home(self.folder, self._home), program, arguments):
             self._models.make_possible(program, possible, fills=True)
         for named in paths_in(arguments):
             for path in self._places(named):
@@ -222,21 +234,25 @@ class ReplacedFiles(Struct):
         """Note the partly known paths that a program may make, fill and write."""
         copies = program in COPYING_PROGRAMS
         for word in dict.fromkeys(made):
-            if (path := possible_path(self.folder, word)) is not None and (path.is_known_enough or copies):
+            if (path := self._possible(word)) is not None and (path.is_known_enough or copies):
                 self._models.make_possible(program, path)
         for word in dict.fromkeys(filled):
-            if (path := possible_path(self.folder, word)) is not None and (path.is_known_enough or copies):
+            if (path := self._possible(word)) is not None and (path.is_known_enough or copies):
                 self._models.make_possible(program, path, fills=True)
         for word in outputs:
-            if (path := possible_path(self.folder, word)) is not None and path.is_known_enough:
+            if (path := self._possible(word)) is not None and path.is_known_enough:
                 self._models.write_possible(program, path)
+
+    def _possible(self, word: str) -> PossiblePath | None:
+        """What a word may be as a path in the working folder, with its home if that is known; None if it is known."""
+        return possible_path(in_home(self.folder, self._home), in_home(word, self._home))
 
     def _change_listed(self, program: str, paths: list[str]) -> None:
         """Note that a program may change the files and folders that another command or a loop lists, once."""
-        for path in filter(None, paths):
-            self._models.make(program, self._resolved(path))
-            self._models.write(program, self._resolved(path))
-            self._written.setdefault(self._resolved(path), program)
+        for path in self._places(*filter(None, paths)):
+            self._models.make(program, path)
+            self._models.write(program, path)
+            self._written.setdefault(path, program)
         paths.clear()
 
     def enter(self, folder: str) -> None:
@@ -301,7 +317,7 @@ class ReplacedFiles(Struct):
         """Note that a program may write a path."""
         if not target or target.startswith("-"):
             return
-        possible = possible_path(self.folder, target)
+        possible = self._possible(target)
         runs = PYTHON.fullmatch(program) is not None and target.endswith(".py")
         if possible is not None and possible.is_known_enough and not runs:
             self._models.write_possible(program, possible)
@@ -353,11 +369,12 @@ class ReplacedFiles(Struct):
         """
         start = start or IMAGE_FOLDER
         folder = self._folder_of(server)
-        return self._models.doubts(server, folder, self._written, start, volumes, are_kept=are_kept)
+        home = home_of(server.env, self.home)
+        return self._models.doubts(server, folder, self._written, start, home, volumes, are_kept=are_kept)
 
     def names_kept(self, server: ServerCommand, start: str, volumes: VolumePaths) -> bool:
         """Whether a server in the working folder names a model or a file that is in a volume."""
-        found = named_paths(server, self._folder_of(server), start or IMAGE_FOLDER)
+        found = named_paths(server, self._folder_of(server), start or IMAGE_FOLDER, home_of(server.env, self.home))
         return bool(volumes) and any(volumes.keep(paths[-1]) for _, _, paths in found)
 
     def _folder_of(self, server: ServerCommand) -> str:
@@ -390,10 +407,12 @@ class ReplacedFiles(Struct):
         return self._links.follow(folder) != folder
 
     def _places(self, *paths: str) -> list[str]:
-        """The resolved paths, each followed by where links that commands may have made lead from it."""
+        """The resolved paths, each followed by itself in a known home, and by where links of commands lead from it."""
         found = []
         for path in map(self._resolved, paths):
             found.append(path)
+            if (at_home := in_home(path, self._home)) != path:
+                found.append(path := at_home)
             if (other := self._links.follow(path)) != path:
                 found.append(other)
         return found

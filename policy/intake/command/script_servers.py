@@ -105,7 +105,8 @@ class _CommandsBefore(Struct):
     folders: EnteredFolders = field(default_factory=EnteredFolders)
 
     def __post_init__(self) -> None:
-        """Start in the folder in which the whole command starts."""
+        """Start in the folder in which the whole command starts, with its home."""
+        self.files.home = self.env.get("HOME")
         self.files.enter(self.start_folder)
 
     def enter(self, command: Command, at: int, inner: ScriptContext) -> ScriptContext:
