@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.intake.command.paths import HOME_PATH, MAX_PATH, path_in
+from policy.intake.command.replaced_program import CD_OPTIONS
 from policy.intake.command.words import UncertainFolder, Unknown
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 MAX_MARKED: Final = 16
 """How many of the last changes of the working folder are checked for whether they may fail."""
-CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
 
 
 class EnteredFolders(Struct):

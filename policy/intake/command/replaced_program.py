@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from policy.intake.command.copied_names import copied_names
-from policy.intake.command.entered_folders import CD_OPTIONS
 from policy.intake.command.filled_folders import (
     CONFIGURATION,
     COPYING_PROGRAMS,
@@ -78,6 +77,7 @@ PREFIXES: Final = frozenset({"command", "exec", "nice", "nohup", "sudo"})
 LINK: Final = "ln"
 FOLDER_COMMANDS: Final = frozenset({"cd", "chdir", "pushd"})
 """Shell commands that change the working folder to their last argument."""
+CD_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-LP", "-PL", "--"})
 PROGRAM_FOLDER: Final = re.compile(r"(?:.*/)?s?bin/?", re.DOTALL)
 PROGRAM: Final = re.compile(rf"vllm|{PYTHON.pattern}")
 MAX_PROGRAMS: Final = 8
