@@ -29,7 +29,8 @@ from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.app import create_app, create_server_app, served_app
 from service.auth.tokens import TokensInvalid, read_tokens
 from service.broadcast import Shared
-from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, load_at_start
+from service.reload.address import RulesSourceFailed
+from service.reload.reload import Reload, RulesFolder, load_at_start
 from service.run_folder import run_folder
 from service.settings import OFF, PREFIX, Settings, fault_message, service_link_remedy
 from service.telemetry.logging import configuration, is_text

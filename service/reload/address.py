@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from policy.errors import PolicyError
 from policy.messages import listed, quoted
-from service.reload.reload import RulesSourceFailed
 
 SCHEMES: Final = ("https", "ssh", "git", "git+ssh", "http", "file")
 """The supported schemes in lower case; their case does not matter (RFC 3986, section 3.1)."""
@@ -21,6 +21,10 @@ HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(:[0-9]*)?")
 """A host, with its port if it has one."""
 MAX_PUBLIC: Final = 3
 """Characters up to which a user name, such as `git`, is not treated as a secret."""
+
+
+class RulesSourceFailed(PolicyError):
+    """The rules cannot be read from their source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 A commit is used only if it descends from the one whose rules were accepted last, so that old rules cannot be
 brought back.
 
-Owns the local copy of the branch and the requests to the remote. Nothing is checked out, and no program is run except
-``ssh`` if the remote's URL asks for it.
+Owns the accepted commit, and the process of each fetch (``fetch``), which is ended at its limits.
 """
 
 from __future__ import annotations
@@ -12,74 +11,65 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections import deque
-from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+import signal
+import subprocess
+import sys
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Final
 
-from dulwich.client import default_urllib3_manager, get_transport_and_path
-from dulwich.errors import NotGitRepository
+import msgspec
 from dulwich.file import FileLocked
-from dulwich.objects import Commit, ObjectID
+from dulwich.objects import ObjectID
 from dulwich.refs import Ref
-from dulwich.repo import Repo
-from urllib3 import PoolManager, Retry
+from msgspec.structs import replace
 
-from policy.messages import quoted
-from policy.parser.yamltree import MAX_BYTES
-from policy.rules.git import ObjectUnreadable, RevisionNotFound, read_commit, read_object
-from service.reload.address import read_address
-from service.reload.reload import RulesSourceFailed
-from service.reload.signatures import NotSigned, verify
+from policy.errors import RulesInvalid
+from policy.rules.loader import Sources
+from service.reload.address import RulesSourceFailed, read_address
+from service.reload.fetch import Failure, Job, Limits, Outcome, open_repository
 from service.settings import state_folder
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
-    from policy.rules.loader import Sources
     from service.settings import Settings
 
 log = logging.getLogger("runner_policy")
-TIMEOUT: Final = 10.0
-"""Seconds a remote may take to connect, or to send more data."""
-SSH: Final = (
-    f"ssh -o BatchMode=yes -o ConnectTimeout={TIMEOUT:.0f} "
-    f"-o ServerAliveInterval={TIMEOUT:.0f} -o ServerAliveCountMax=1"
-)
-"""The ``ssh`` command without GIT_SSH_COMMAND: it never prompts, and times out."""
-SMALL_FILES: Final = b"blob:limit=%d" % (MAX_BYTES + 1)
-"""The filter for remotes that support it: no file that is too large for a rule."""
-FIRST_DEPTH: Final = 1
-"""The depth of the first fetch, when no commit was accepted before."""
-WHOLE_HISTORY: Final = 0x7FFFFFFF
-"""The depth by which git fetches the whole history, including what was left out before."""
-
-
-class RollbackRefused(RulesSourceFailed):
-    """The branch points to a commit that does not descend from the accepted one."""
+COMMAND: Final = (sys.executable, "-P", "-m", "service.reload.fetch")
+LIMITS: Final = Limits(silence=10.0, seconds=60.0, refs=16 << 20, received=64 << 20, memory=256 << 20, stored=1 << 30)
 
 
 class Remote:
     """A branch of a remote as the source of rules."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, limits: Limits = LIMITS) -> None:
         assert settings.rules_git is not None
         self._address = read_address(settings.rules_git)
         self._branch, self._interval = settings.rules_git_branch, settings.rules_git_poll_interval
         self._path = settings.rules_git_path.removeprefix(".").strip("/")
-        self._signers = settings.rules_git_allowed_signers
-        self._allow_rollback = settings.rules_git_allow_rollback
         self._folder = state_folder() / f"rules-{_digest(self._address.redacted())}.git"
         # Below refs/heads, so that a fetch announces it.
-        self._ref = Ref(f"refs/heads/{_digest(self._branch)}".encode())
-        self._commit: ObjectID | None = None
-        self._accepted: ObjectID | None = None
-        self._refused: tuple[ObjectID, ObjectID] | None = None
+        self._ref = f"refs/heads/{_digest(self._branch)}"
+        signers = settings.rules_git_allowed_signers
+        self._job = Job(
+            self._address.text,
+            self._branch,
+            self._path,
+            str(signers) if signers is not None else None,
+            settings.rules_git_allow_rollback,
+            str(self._folder),
+            self._ref,
+            limits,
+        )
+        self._commit: str | None = None
+        self._accepted: str | None = None
+        self._refused: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:
         """The remote's URL without secrets, its branch and the commit."""
-        commit = f" at {self._commit.decode()[:12]}" if self._commit is not None else ""
+        commit = f" at {self._commit[:12]}" if self._commit is not None else ""
         return f"{self._address.redacted()} {self._branch}:{self._path}{commit}"
 
     def read(self) -> Sources:
@@ -92,41 +82,26 @@ class Remote:
                 from the accepted one.
             RulesInvalid: a file of the commit cannot be read.
         """
-        with closing(self._repository()) as repository:
-            accepted = self._accepted or self._read_accepted(repository)
-            try:
-                commit = self._newest(repository, accepted)
-            except RulesSourceFailed as error:
-                if self._commit is not None or accepted is None or accepted not in repository.object_store:
-                    raise
-                reason = (
-                    "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is unavailable"
-                )
-                log.warning("%s; the rules accepted last are used", reason, extra={"error": str(error)})
-                commit = accepted
-            short_id = commit.decode()[:12]
-            found = self._commit_of(repository, commit)
-            if self._signers is not None:
-                try:
-                    verify(found, self._signers)
-                except NotSigned as error:
-                    raise RulesSourceFailed(f"the commit {short_id} is refused: {error}") from error
-            try:
-                sources = read_commit(repository, commit.decode(), f"{self._path}/" if self._path else "")
-            except RevisionNotFound as error:
-                raise RulesSourceFailed(
-                    f"the commit {short_id} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH"
-                ) from error
-        self._commit = commit
-        return sources
+        found = self._outcome()
+        if found.failure in {Failure.UNAVAILABLE, Failure.ROLLBACK} and self._commit is None:
+            stored = self._outcome(fetches=False)
+            if stored.failure is not Failure.UNAVAILABLE:
+                log.warning("%s; the rules accepted last are used", found.failure, extra={"error": found.error})
+                found = stored
+        if found.faults:
+            raise RulesInvalid(found.faults)
+        if found.failure is not None:
+            raise RulesSourceFailed(found.error)
+        self._commit = found.commit
+        return Sources(found.rules, found.cases)
 
     def mark_accepted(self) -> None:
         """Store the commit read last: a start without the remote uses it, and later commits must descend from it."""
         assert self._commit is not None
         self._accepted = self._commit
         try:
-            with closing(self._repository()) as repository:
-                repository.refs[self._ref] = self._commit
+            with closing(open_repository(self._folder)) as repository:
+                repository.refs[Ref(self._ref.encode())] = ObjectID(self._commit.encode())
         except (RulesSourceFailed, OSError, FileLocked) as error:
             message = "the accepted commit could not be stored; after a restart it is not known"
             log.error(message, extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
@@ -139,118 +114,51 @@ class Remote:
         while not stop.wait(self._interval):
             yield
 
-    def _repository(self) -> Repo:
+    def _outcome(self, *, fetches: bool = True) -> Outcome:
+        """The outcome of a fetch; or of reading the accepted commit from the local copy."""
+        job = replace(
+            self._job,
+            service=os.getpid(),
+            fetches=fetches,
+            accepted=self._accepted,
+            current=self._commit,
+            refused=self._refused,
+        )
+        found = _run(job)
+        for message, ids in found.warnings:
+            log.warning(message, extra=ids)
+        self._refused = found.refused or self._refused
+        return found
+
+
+def _run(job: Job) -> Outcome:
+    """The outcome of a job, run in a new process; it is a failure if the process took too long or ended early."""
+    try:
+        # A group of its own, so that ssh ends with it.
+        process = subprocess.Popen(  # noqa: S603  # our own module, by our own interpreter
+            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
         try:
-            return Repo(str(self._folder))
-        except NotGitRepository:
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                return Repo.init_bare(str(self._folder))
-            except OSError as error:
-                raise RulesSourceFailed(f"{self._folder}: {error.strerror}") from error
-        except (OSError, ValueError) as error:
-            raise RulesSourceFailed(
-                f"{self._folder} cannot be read: {error}; remove it to have it created again"
-            ) from error
-
-    def _read_accepted(self, repository: Repo) -> ObjectID | None:
-        """The commit of this branch that an earlier process accepted."""
-        sha = repository.refs.read_ref(self._ref)
-        return ObjectID(sha) if sha is not None else None
-
-    def _commit_of(self, repository: Repo, commit: ObjectID) -> Commit:
-        try:
-            return read_object(repository, commit, Commit)
-        except ObjectUnreadable as error:
-            raise RulesSourceFailed(
-                f"the branch {quoted(self._branch)} points to a commit that cannot be read: {error}"
-            ) from error
-
-    def _newest(self, repository: Repo, accepted: ObjectID | None) -> ObjectID:
-        """Fetch the newest commit of the branch.
-
-        Raises:
-            RollbackRefused: it does not descend from the accepted one, and that is not allowed.
-            RulesSourceFailed: it cannot be fetched.
-        """
-        if accepted is None:
-            return self._fetch(repository, FIRST_DEPTH)
-        commit = self._fetch(repository)
-        if (commit, accepted) == self._refused:
-            is_descendant: bool | None = False
-        else:
-            is_descendant = descends(repository, commit, accepted)
-            if is_descendant is None:
-                commit = self._fetch(repository, WHOLE_HISTORY)
-                is_descendant = descends(repository, commit, accepted)
-        if is_descendant:
-            return commit
-        self._refused = commit, accepted
-        ids = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
-        if not self._allow_rollback:
-            raise RollbackRefused(
-                f"the commit {ids['commit']} is refused: it does not descend from {ids['accepted']}, "
-                "whose rules were accepted; "
-                f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
-            )
-        if commit != self._commit:
-            log.warning(
-                "a commit that does not descend from the accepted one is used, as rollbacks are allowed", extra=ids
-            )
-        return commit
-
-    def _fetch(self, repository: Repo, depth: int | None = None) -> ObjectID:
-        """Fetch the newest commit with ``depth`` commits of its history; by default, all that are missing locally."""
-        self._address.check()
-        wanted = f"refs/heads/{self._branch}".encode()
-        found: list[ObjectID] = []
-
-        def wants(refs: Any, depth: int | None = None) -> list[ObjectID]:
-            if wanted not in refs:
-                raise RulesSourceFailed(f"the remote has no branch {quoted(self._branch)}")
-            found.append(refs[wanted])
-            return [refs[wanted]] if depth == WHOLE_HISTORY or refs[wanted] not in repository.object_store else []
-
-        url = self._address.text
-        try:
-            pool = default_urllib3_manager(None, base_url=url, timeout=TIMEOUT)
-            assert isinstance(pool, PoolManager)
-            with pool:
-                # No retries, only redirects: the next poll is soon enough.
-                pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)
-                # A thin pack may refer to files that were left out before.
-                client, path = get_transport_and_path(
-                    url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH)
-                )
-                client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
-        except RulesSourceFailed:
-            raise
-        except Exception as error:  # noqa: BLE001  # dulwich raises many kinds of error for malformed responses
-            message = self._address.redact(str(error)).strip().partition("\n")[0] or type(error).__name__
-            raise RulesSourceFailed(f"{message}; see RUNNER_POLICY_RULES_GIT") from None
-        return found[0]
+            answer, errors = process.communicate(msgspec.json.encode(job), job.limits.seconds)
+        finally:
+            _end(process)
+    except subprocess.TimeoutExpired:
+        return Outcome(failure=Failure.UNAVAILABLE, error=f"the fetch took more than {job.limits.seconds:g} s")
+    except OSError as error:
+        return Outcome(failure=Failure.UNAVAILABLE, error=f"the fetch could not be started: {error}")
+    if process.returncode:
+        why = errors.decode(errors="replace").strip().splitlines()[-1:]
+        message = f"the fetch ended with {process.returncode}: {' '.join(why) or 'no message'}"
+        return Outcome(failure=Failure.UNAVAILABLE, error=read_address(job.url).redact(message))
+    return msgspec.json.decode(answer, type=Outcome)
 
 
-def descends(repository: Repo, commit: ObjectID, ancestor: ObjectID) -> bool | None:
-    """Whether a commit equals ``ancestor`` or descends from it; ``None`` if the local history is too short to tell.
-
-    Only parents count: dulwich's ``can_fast_forward`` also uses commit times, and is wrong if a clock was.
-    """
-    seen: set[ObjectID] = set()
-    ahead = deque([commit])
-    is_incomplete = False
-    while ahead:
-        sha = ahead.popleft()
-        if sha == ancestor:
-            return True
-        if sha in seen:
-            continue
-        seen.add(sha)
-        try:
-            ahead.extend(read_object(repository, sha, Commit).parents)
-        except ObjectUnreadable:
-            is_incomplete = True
-    return None if is_incomplete else False
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process and those that it has started, and close its pipes."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(BrokenPipeError), process:  # closes the pipes, and waits
+        pass
 
 
 def _digest(text: str) -> str:

@@ -73,10 +73,6 @@ class Published(Struct, frozen=True):
         return fields | {"last_error": self.faults or None}
 
 
-class RulesSourceFailed(PolicyError):
-    """The rules cannot be read from their source."""
-
-
 class RulesSource(Protocol):
     """Where rules come from."""
 

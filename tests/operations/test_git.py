@@ -7,27 +7,34 @@ from __future__ import annotations
 
 import base64
 import gc
+import hashlib
 import os
 import re
+import resource
 import shutil
 import socket
+import struct
 import subprocess
 import threading
-from contextlib import contextmanager
+import zlib
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 from random import Random
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.refs import Ref
 from dulwich.repo import Repo
+from msgspec.structs import replace
 from ports import port_of_nobody
 
 from policy.errors import RulesInvalid
 from service.reload import git as gitrules
-from service.reload.reload import RulesSourceFailed
+from service.reload.address import RulesSourceFailed
 from service.reload.signatures import NotSigned, SignersInvalid, read_signers, verify
 from service.settings import Settings
 
@@ -35,7 +42,7 @@ from .conftest import RULE, TITLE, read, started, until
 from .test_life import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from .conftest import Service
 
@@ -624,13 +631,13 @@ class Backend(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
-    handler = type("Handler", (Backend,), {"root": folder, "requested": []})
+def served(folder: Path, handler: type[Backend] | None = None) -> Iterator[tuple[int, list[str]]]:
+    handler = handler or type("Handler", (Backend,), {"root": folder, "requested": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield server.server_port, handler.requested  # type: ignore[attr-defined]  # it is made above
+            yield server.server_port, handler.requested
         finally:
             server.shutdown()
             thread.join()
@@ -675,12 +682,205 @@ def test_credentials_of_the_remote_are_used_and_never_shown(tmp_path: Path, remo
 
 
 def test_a_remote_that_sends_nothing_is_not_waited_for_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.reload.git.TIMEOUT", 0.3)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    limits = replace(gitrules.LIMITS, silence=0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        remote = gitrules.Remote(Settings(rules_git=f"http://127.0.0.1:{server.getsockname()[1]}/remote.git"))
+        remote = gitrules.Remote(Settings(rules_git=f"http://127.0.0.1:{server.getsockname()[1]}/remote.git"), limits)
         with pytest.raises(RulesSourceFailed, match="timed out"):
             remote.read()
+
+
+# remotes that never end
+
+
+def packet(data: bytes) -> bytes:
+    return b"%04x" % (len(data) + 4) + data
+
+
+def band(number: int, data: bytes) -> bytes:
+    """Data in a side band."""
+    return b"".join(packet(bytes([number]) + data[at : at + 60_000]) for at in range(0, len(data), 60_000))
+
+
+def endless(data: bytes) -> Iterator[bytes]:
+    while True:
+        yield data
+
+
+def slow_progress() -> Iterator[bytes]:
+    while True:
+        yield band(2, b".")
+        sleep(0.05)
+
+
+def bomb(size: int) -> bytes:
+    """A pack with one file of zeros."""
+    head, rest = 3 << 4 | size & 15, size >> 4
+    header = bytearray()
+    while rest:
+        header.append(head | 0x80)
+        head, rest = rest & 0x7F, rest >> 7
+    header.append(head)
+    deflate = zlib.compressobj(9)
+    zeros = b"".join([*(deflate.compress(bytes(1 << 20)) for _ in range(size >> 20)), deflate.flush()])
+    pack = b"PACK" + struct.pack(">II", 2, 1) + bytes(header) + zeros
+    return pack + hashlib.sha1(pack, usedforsecurity=False).digest()
+
+
+SMALL_FILE = b"\x34" + zlib.compress(b"rule")
+HOSTILE: dict[str, Callable[[], Iterator[bytes]]] = {
+    "refs": lambda: endless(b"".join(packet(b"%040x refs/heads/%d\n" % (at, at)) for at in range(1000))),
+    "progress": lambda: endless(band(2, bytes(60_000))),
+    "slow progress": slow_progress,
+    "pack": lambda: chain([band(1, b"PACK" + struct.pack(">II", 2, 1 << 31))], endless(band(1, SMALL_FILE * 3000))),
+    "large file": lambda: iter([band(1, bomb(512 << 20)), b"0000"]),
+}
+"""What a remote sends, by what has no end."""
+
+
+class HostileBackend(Backend):
+    """A git remote that sends what has no end, until nobody reads it; without a ``kind`` it is an ordinary one."""
+
+    kind: ClassVar[str]
+
+    def do_GET(self) -> None:
+        """Send the list of refs."""
+        if not self.kind:
+            super().do_GET()
+            return
+        self._begin("advertisement")
+        capabilities = b"side-band-64k ofs-delta filter shallow"
+        begin = packet(b"# service=git-upload-pack\n") + b"0000"
+        begin += packet(b"a" * 40 + b" refs/heads/main\0" + capabilities + b"\n")
+        self._send(chain([begin], HOSTILE["refs"]()) if self.kind == "refs" else [begin, b"0000"])
+
+    def do_POST(self) -> None:
+        """Send the pack."""
+        if not self.kind:
+            super().do_POST()
+            return
+        asked = self.rfile.read(int(self.headers["content-length"]))
+        self.requested.append(self.kind)
+        self._begin("result")
+        shallow = packet(b"shallow " + b"a" * 40 + b"\n") + b"0000" if b"deepen" in asked else b""
+        self._send(chain([shallow, packet(b"NAK\n")], HOSTILE[self.kind]()))
+        self.requested.append("ended")
+
+    def _begin(self, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("content-type", f"application/x-git-upload-pack-{kind}")
+        self.end_headers()
+
+    def _send(self, parts: Iterable[bytes]) -> None:
+        with suppress(OSError):
+            for part in parts:
+                self.wfile.write(part)
+
+
+@contextmanager
+def hostile(folder: Path, kind: str) -> Iterator[tuple[str, type[HostileBackend]]]:
+    """The address of a remote that has no end, and its class."""
+    handler = type("Handler", (HostileBackend,), {"root": folder, "requested": [], "kind": kind})
+    with served(folder, handler) as (port, _):
+        yield f"http://reader:{SECRET}@127.0.0.1:{port}/remote.git", handler
+
+
+SMALL_LIMITS = replace(gitrules.LIMITS, seconds=20.0, refs=1 << 20, received=4 << 20)
+BEYOND = {
+    "refs": (SMALL_LIMITS, "the remote sent more than 1,048,576 bytes as its list of refs"),
+    "progress": (SMALL_LIMITS, "the remote sent more than 4,194,304 bytes"),
+    "slow progress": (replace(SMALL_LIMITS, seconds=3.0), "the fetch took more than 3 s"),
+    "pack": (SMALL_LIMITS, "the remote sent more than 4,194,304 bytes"),
+    "large file": (
+        SMALL_LIMITS,
+        (
+            "reading what the remote sent takes more than 268,435,456 bytes of memory; "
+            "keep large files in another repository"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_remote_that_never_ends_is_refused_within_the_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    limits, message = BEYOND[kind]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with hostile(tmp_path, kind) as (url, _):
+        began = monotonic()
+        with pytest.raises(RulesSourceFailed) as raised:
+            gitrules.Remote(Settings(rules_git=url), limits).read()
+        assert monotonic() - began < 2 * limits.seconds
+    assert str(raised.value) == message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 5 << 20
+
+
+def test_ssh_ends_with_the_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, started_as = tmp_path / "ssh", tmp_path / "pid"
+    program.write_text(f"#!/bin/sh\necho $$ > {started_as}\nexec sleep 1000\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(program))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    origin = gitrules.Remote(Settings(rules_git="git@localhost:rules.git"), replace(gitrules.LIMITS, seconds=5.0))
+    with pytest.raises(RulesSourceFailed, match=re.escape("the fetch took more than 5 s")):
+        origin.read()
+    until(lambda: b"sleep" not in read(Path(f"/proc/{int(started_as.read_text())}/cmdline")))
+
+
+def test_a_local_copy_that_is_too_large_does_not_grow(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    remote.commit("First")
+    assert accepted_title(remote) == "First"
+    remote.commit("Second")
+    origin = gitrules.Remote(Settings(rules_git=remote.url), replace(gitrules.LIMITS, stored=100))
+    assert "title: First" in origin.read().rules[RULE]  # the rules accepted last
+    with pytest.raises(RulesSourceFailed, match="has more than 100 bytes; remove it to have it created again"):
+        origin.read()
+
+
+def test_what_an_ended_fetch_left_is_removed(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    remote.commit("First")
+    assert accepted_title(remote) == "First"
+    folder = gitrules.Remote(Settings(rules_git=remote.url))._folder
+    left = [folder / name for name in ("objects/pack/tmpabc.pack", "objects/pack/pack-1.idx.lock", "shallow.lock")]
+    for path in left:
+        path.touch()
+        os.utime(path, (0, 0))
+    remote.commit("Second")
+    assert accepted_title(remote) == "Second"
+    assert [path for path in left if path.exists()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_GIT, reason="needs git http-backend")
+def test_a_remote_that_never_ends_leaves_the_rules_loaded_and_does_not_delay_the_end_of_the_service(
+    tmp_path: Path, remote: Remote
+) -> None:
+    remote.commit("First")
+    with hostile(tmp_path, "") as (url, handler):
+        with started(tmp_path, RULES_GIT=url, **GIT) as service:
+            good = service.revision()
+            for kind, message in {
+                "refs": "the remote sent more than 16,777,216 bytes as its list of refs",
+                "pack": "the remote sent more than 67,108,864 bytes",
+            }.items():
+                handler.kind = kind
+                until(lambda message: error(service) == message, message)
+                assert (title(service), service.revision()) == ("First", good)
+            handler.kind = ""
+            remote.commit("Second")
+            until(lambda: title(service) == "Second")
+            handler.kind = "slow progress"
+            until(lambda: handler.requested[-1] == "slow progress")
+            began = monotonic()
+        assert monotonic() - began < 10
+        until(lambda: handler.requested[-1] == "ended")
 
 
 @pytest.fixture
