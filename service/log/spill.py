@@ -1,8 +1,8 @@
 """The spill: records on the local disk while the store is unavailable, written by one process, replayed by any.
 
 Owns the files. A process locks the file that it writes, so any process may replay a file without a lock, such as that
-of a killed process. A line is a row of the store. If a file is deleted or replaced while it is written, a new one is
-used before any of its rows is acknowledged.
+of a killed process. A line is a row of the store. If a file is deleted, replaced or shortened while it is written, a
+new one is used before any of its rows is acknowledged.
 """
 
 from __future__ import annotations
@@ -45,19 +45,28 @@ class SpillFailed(PolicyError):
 
 @dataclass(slots=True)
 class SpillFile:
-    """A file created by this process: its number of records, and the id of the last one."""
+    """A file created by this process: its number of records, the id of the last one, and the bytes written."""
 
     path: Path
     descriptor: int
     records: int = 0
     last: str = ""
+    size: int = 0
 
     def fault(self) -> str | None:
         """Why data written to the open file is lost; ``None`` if it is not."""
         opened, found = os.fstat(self.descriptor), identity_of(str(self.path))
-        if found == (opened.st_dev, opened.st_ino):
-            return None
-        return f"{self.path} was {'deleted' if found is None else 'replaced'}"
+        if found != (opened.st_dev, opened.st_ino):
+            return f"{self.path} was {'deleted' if found is None else 'replaced'}"
+        return f"{self.path} was shortened" if opened.st_size < self.size else None
+
+    def kept(self) -> int:
+        """How many lines are left in the open file; none if it has no name any more, so that nobody replays it."""
+        opened = os.fstat(self.descriptor)
+        if identity_of(str(self.path)) != (opened.st_dev, opened.st_ino):
+            return 0
+        with self.path.open("rb") as file:
+            return sum(line.endswith(b"\n") for line in file)
 
 
 class Spill:
@@ -96,16 +105,17 @@ class Spill:
             for _ in range(ATTEMPTS):
                 if self._file is None:
                     self._file = self._create()
-                size = self._append(self._file, data)
-                fault = self._file.fault()
+                fault, written = self._file.fault(), 0
+                if fault is None:
+                    self._file.size, written = self._append(self._file, data), len(rows)
+                    fault = self._file.fault()
                 if fault is None:
                     self._file.records += len(rows)
                     self._file.last = rows[-1].decision_id
-                    if size > FILE_SIZE:
+                    if self._file.size > FILE_SIZE:
                         self.hand_over()
                     return
-                self.losses.append(Loss(fault, self._file.records))
-                self._close()
+                self._lose(self._file, fault, written)
         except OSError as error:
             raise SpillFailed(f"{self._folder}: {error.strerror}") from error
         raise SpillFailed(f"{self._folder}: files in it keep being deleted or replaced")
@@ -132,9 +142,21 @@ class Spill:
     def hand_over(self) -> None:
         """Close the current file, so that any process may replay it."""
         if self._file is not None:
+            fault = self._file.fault()
+            if fault is not None:
+                self._lose(self._file, fault)
+                return
             if self._file.records:
                 self.handed_over.append(self._file)
             self._close()
+
+    def _lose(self, file: SpillFile, fault: str, written: int = 0) -> None:
+        """Count the records that are no longer in a file, without the ``written`` ones that follow in another."""
+        with suppress(OSError):
+            file.records = max(file.records - max(file.kept() - written, 0), 0)
+        if file.records:
+            self.losses.append(Loss(fault, file.records))
+        self._close()
 
     def _close(self) -> None:
         if self._file is not None:

@@ -327,6 +327,46 @@ async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgem
         assert new.ids() == [id_of(after)]
 
 
+def shorten_spilled(target: LogTarget, lines: int, rest: int) -> None:
+    """Keep the first lines of the spill file, and the first bytes of the next one."""
+    (path,) = target.spill.iterdir()
+    kept = path.read_bytes().splitlines(keepends=True)
+    os.truncate(path, sum(map(len, kept[:lines])) + rest)
+
+
+@pytest.mark.parametrize(("lines", "rest"), [(0, 0), (2, 0), (2, 5)])
+async def test_the_records_of_a_shortened_spill_file_that_are_gone_are_counted(
+    lines: int, rest: int, new: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    database(new).mkdir(parents=True)
+    async with running_log(new, durable=True) as log:
+        await down(log)
+        ids = note(log, new_entry, 5)
+        await flushed(log)
+        shorten_spilled(new, lines, rest)
+        after = new_entry()
+        await log.record(after)
+        assert state_of(log, "spilled", "lost", "lost_files", "lost_file_records") == [6, 0, 1, 5 - lines]
+        database(new).rmdir()
+        await until(lambda: log.counts.replayed == lines + 1, log)
+        assert new.ids() == sorted([*ids[:lines], id_of(after)])
+
+
+@pytest.mark.parametrize("lines", [0, 2])
+async def test_a_spill_file_that_is_shortened_is_noticed_without_a_further_record(
+    lines: int, new: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    database(new).mkdir(parents=True)
+    async with running_log(new, durable=True) as log:
+        await down(log)
+        note(log, new_entry, 5)
+        await flushed(log)
+        shorten_spilled(new, lines, 0)
+        database(new).rmdir()
+        await until(lambda: log.counts.replayed == lines and log.counts.lost_file_records == 5 - lines, log)
+        assert log.counts.lost_files == 1
+
+
 async def test_deleted_spill_files_are_counted_once_the_store_is_back(
     new: LogTarget, new_entry: Callable[..., LogEntry]
 ) -> None:
