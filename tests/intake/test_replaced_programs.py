@@ -234,6 +234,40 @@ def test_a_program_that_fills_other_folders_does_not_count(script: str) -> None:
     assert installation(script.replace("SERVE", "vllm serve m")) is None
 
 
+@table(
+    ("command", "program"),
+    [
+        *((f"cp /x {name}", "cp") for name in ("triton.py", "torch.py", "vllm.py", "logging.py", "/w/triton.py")),
+        *((f"cp /x {name}", "cp") for name in ("transformers/__init__.py", "torch.cpython-312-x86_64-linux-gnu.so")),
+        *(("cp -r /x triton", "cp"), ("ln -s /x torch", "ln"), ("ln -s /x /w/torch", "ln"), ("mv /x numpy", "mv")),
+        *(("wget http://x/triton.py", "wget"), ("wget http://x/vllm.py", "wget"), ("echo x > triton.py", "echo")),
+        *(("sed -i s/a/b/ triton.py", "sed"), ("curl -o torch.py http://x", "curl"), ("cp /x/a.py triton.py", "cp")),
+    ],
+)
+@table("place", ["cd /w; {}", "cd /w && {} && true", "{}; cd ."])
+def test_a_module_in_the_folder_of_python_m_may_be_imported_by_vllm(command: str, program: str, place: str) -> None:
+    if place.endswith("cd .") and "/w/" in command:
+        place = "{}; cd /w"
+    script = place.format(command)
+    assert installation(f"{script}; {MODULE}") == Installation(None, f"`{program}` {CHANGED}")
+    assert installation(f"{script}; vllm serve m") is None
+    assert installation(f"{script}; cd /other; {MODULE}") is None
+
+
+@table(
+    "command",
+    [
+        *("cp /x prepare.py", "wget http://x/prepare.py; python3 prepare.py", "cp /x test.py", "cp /x torch.txt"),
+        *("rm -f triton.py", "python3 triton.py", "cat triton.py", "mkdir -p torch", "touch torch", "ray stop"),
+        *("hf download openai/gpt-oss-20b", "apt-get install -y ninja", "pip install triton.py", "cp triton.py /x"),
+        *("git clone https://x/huggingface/transformers", "cp /x torch/README.md", "cp -r /x /w2/torch", "echo torch"),
+        *("bash -c 'echo wheel'", "cp -r /x models", "cp /x triton/python/setup.py", "cp /x triton.json"),
+    ],
+)
+def test_files_with_other_names_in_the_folder_of_python_m_do_not_count(command: str) -> None:
+    assert installation(f"cd /w; {command}; {MODULE}") is None
+
+
 def test_a_change_after_an_installation_makes_its_version_the_likely_one() -> None:
     found = installation(f"pip install vllm==0.33.0; sed -i s/a/b/ {PACKAGES}/vllm/envs.py; vllm serve m")
     assert found == Installation(None, f"`sed` {CHANGED}", likely="0.33.0")

@@ -22,6 +22,7 @@ from policy.intake.command.filled_folders import (
     PARENT_FOLDER,
     filled_folders,
 )
+from policy.intake.command.imported_modules import imports_name
 from policy.intake.command.links import LINKERS, Links
 from policy.intake.command.model_folders import (
     IMAGE_FOLDER,
@@ -120,6 +121,8 @@ class ReplacedFiles(Struct):
     """The folders into which commands may write files that they do not name, with the programs."""
     _packages: dict[str, str] = {}
     """The folders in which commands may write something named vllm, with the programs."""
+    _modules: dict[str, str] = {}
+    """The folders in which commands may write another module that vLLM imports, with the programs."""
     _names: set[str] = set()
     """The variables with unknown values that may name a place from which the engine is loaded."""
     _models: ChangedModels = field(default_factory=ChangedModels)
@@ -269,7 +272,7 @@ class ReplacedFiles(Struct):
         programs = [path_in(folder, each) for each in server.programs if "/" in each]
         changed = next((self._written[each] for each in programs if each in self._written), None)
         if changed is None and (server.module or server.is_dynamo):
-            changed = self._packages.get(folder) or self._written.get(folder)
+            changed = self._packages.get(folder) or self._written.get(folder) or self._modules.get(folder)
             programs.append(join(folder, "vllm"))
         if changed is None and any(self._links.follow(each) != each for each in programs):
             changed = LINK
@@ -326,9 +329,19 @@ class ReplacedFiles(Struct):
                 continue
             self._written.setdefault(path, program)
             self._models.write(program, path)
+            if not runs:
+                self._note_module(program, path)
             above, found, _ = f"/{path}/".partition("/vllm/")
             if found:
                 self._packages.setdefault(above[1:] or ("/" if path.startswith("/") else ""), program)
+
+    def _note_module(self, program: str, path: str) -> None:
+        """Note the folder in which a path that a program may write is a module that vLLM imports, if it is one."""
+        folder, name = dirname(path), basename(path)
+        if name.startswith("__init__."):
+            folder, name = dirname(folder), f"{basename(folder)}.py"
+        if program not in REMOVERS and imports_name(name, is_folder=program in COPYING_PROGRAMS):
+            self._modules.setdefault(folder, program)
 
     def _write_all(self, program: str, targets: Iterable[str]) -> list[str]:
         """Note that a program may write paths, and return them."""

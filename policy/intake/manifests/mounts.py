@@ -13,11 +13,11 @@ from posixpath import basename, dirname, isabs, join
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.code_variables import LOCATIONS, assigned_values
+from policy.intake.command.imported_modules import may_be_imported
 from policy.intake.command.paths import ANY_FOLDER, LINK_STARTS, absolute_path, resolve
 from policy.intake.command.programs import PYTHON
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
-from policy.intake.manifests.imported_modules import may_be_imported
 from policy.messages import quoted
 
 if TYPE_CHECKING:

@@ -35,8 +35,22 @@ PACKAGES: Final = frozenset(
 )
 """The packages that vLLM, Dynamo or one of their dependencies imports."""
 MODULES: Final = PACKAGES | sys.stdlib_module_names
+MODULE_ENDS: Final = ("py", "so", "pyc")
+UNUSED_MODULES: Final = frozenset({"antigravity", "idlelib", "test", "this", "turtle", "turtledemo"})
+"""The modules of Python that programs do not import, and whose names others may have."""
 
 
 def may_be_imported(path: str) -> bool:
     """Whether a file or folder at a relative path may be, or be in, a module that vLLM imports."""
     return path.partition("/")[0] in MODULES or MODULE_FILE.fullmatch(path) is not None
+
+
+def imports_name(name: str, *, is_folder: bool) -> bool:
+    """Whether a file with a name is a module that vLLM imports; with ``is_folder`` also a folder, or a link to one.
+
+    Scripts often write programs of their own (`prepare.py`), so that unlike for mounts only known modules count.
+    """
+    module, _, rest = name.partition(".")
+    if not rest:
+        return is_folder and module in PACKAGES
+    return rest.endswith(MODULE_ENDS) and module in MODULES and module not in UNUSED_MODULES
