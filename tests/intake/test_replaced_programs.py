@@ -108,6 +108,7 @@ CHANGED = "may replace or remove the vLLM of the image before the start"
         *(f"python3 -c \"open('{PACKAGES}/x.pth', 'w')\"; SERVE", f"cp /p/x {PACKAGES} & SERVE"),
         *(f"while SERVE; do cp /p/x {PACKAGES}; done", f"cp /p/x {PACKAGES}; bash -c 'SERVE'"),
         *("curl -o /tmp/vllm http://x && chmod +x /tmp/vllm; /tmp/SERVE", "wget http://x/vllm; ./SERVE"),
+        *("wget http://x/vllm; /proc/self/cwd/SERVE", "cd /x; cp /p/vllm vllm; /proc/self/cwd/SERVE"),
         *("cp /p/vllm /tmp; /tmp/SERVE", f"cp /p/python3 /tmp/; /tmp/{MODULE}", "echo x > /tmp/vllm; /tmp/SERVE"),
         *(f"git clone http://x/vllm /src && cd /src && {MODULE}", f"git clone http://x/vllm.git; cd vllm; {MODULE}"),
         *(f"git clone http://x/y /src; bash -c 'cd /src/y && {MODULE}'", f"mv /p/vllm .; {MODULE}"),

@@ -269,7 +269,7 @@ class ReplacedFiles(Struct):
     def installation_before(self, server: ServerCommand) -> Installation | None:
         """The vLLM that may run after the commands so far instead of a server's; None if they leave it as it is."""
         folder = self._folder_of(server)
-        programs = [path_in(folder, each) for each in server.programs if "/" in each]
+        programs = [path_in(folder, in_working_folder(each)) for each in server.programs if "/" in each]
         changed = next((self._written[each] for each in programs if each in self._written), None)
         if changed is None and (server.module or server.is_dynamo):
             changed = self._packages.get(folder) or self._written.get(folder) or self._modules.get(folder)

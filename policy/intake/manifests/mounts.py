@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.code_variables import LOCATIONS, assigned_values
 from policy.intake.command.imported_modules import may_be_imported
-from policy.intake.command.paths import ANY_FOLDER, LINK_STARTS, absolute_path, resolve
+from policy.intake.command.paths import ANY_FOLDER, LINK_STARTS, VOLATILE_FOLDERS, absolute_path, resolve
+from policy.intake.command.possible_paths import in_working_folder
 from policy.intake.command.programs import PYTHON
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Installation
@@ -218,7 +219,8 @@ class Mounts:
                 if (module := modules.get(resolved_path(found))) is not None:
                     return Installation(None, MODULE_MOUNT.format(quoted(module)))
         for program in server.programs:
-            starts = [join(found, program) for found in folders] or [program]
+            path = in_working_folder(program)
+            starts = [join(found, path) for found in folders] or [path]
             if "/" in program and any(map(self._may_contain, starts)):
                 return Installation(None, f"{quoted(program)} may be a different vLLM from the image's")
         return None
@@ -254,6 +256,7 @@ class Mounts:
         """
         own = {} if server is None else server.env
         home, without = (own.get(name, env.get(name)) for name in ("HOME", "PYTHONNOUSERSITE"))
+        home = home and in_working_folder(home)
         filled = [path for path in self._count if path not in self._empty]
         if without:
             return None
@@ -279,8 +282,8 @@ class Mounts:
         return found
 
     def _may_contain(self, path: str) -> bool:
-        """Whether a path is at or below a mount; true for a relative or very deep path, which may be."""
-        if not isabs(path):
+        """Whether a path is at or below a mount; true for one that may be: a relative, very deep or volatile path."""
+        if not isabs(path) or resolved_path(path).startswith(VOLATILE_FOLDERS):
             return True
         return any(found is None or found in self._count for found in _ancestry(path))
 

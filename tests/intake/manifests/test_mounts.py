@@ -181,6 +181,22 @@ def test_a_program_below_a_mount_may_be_another_vllm(ask: Asking, command: list[
         ("/app/vllm", {"command": MODULE, "workingDir": "/app"}, True),
         ("/app/models", {"command": MODULE, "workingDir": "/app"}, False),
         ("/app/vllm", {"command": SERVE, "workingDir": "/app"}, False),
+        *(
+            ("/app", {"command": [f"/proc/{process}/cwd/vllm", "serve", "dense"], "workingDir": folder}, is_there)
+            for process in ("self", "1", "thread-self", "self/task/7")
+            for folder, is_there in (("/app", True), ("/app/x", True), ("/data", False))
+        ),
+        *(
+            ("/app", {"command": [f"{folder}/3/vllm", "serve", "dense"], "workingDir": "/data"}, True)
+            for folder in ("/proc/self/fd", "/proc/1/fd", "/dev/fd", "/dev/../dev/fd")
+        ),
+        ("/app", {"command": ["sh", "-c", "cd /app && /proc/self/cwd/vllm serve dense"], "workingDir": "/data"}, True),
+        ("/app", {"command": ["/proc/self/root/data/vllm", "serve", "dense"], "workingDir": "/app"}, False),
+        *(
+            ("/app", {"command": SERVE, "workingDir": folder, "env": [{"name": "HOME", "value": home}]}, is_there)
+            for home in ("/proc/self/cwd", "/proc/self/cwd/x")
+            for folder, is_there in (("/app", True), ("/data", False))
+        ),
     ],
 )
 def test_a_path_from_the_working_folder_may_be_below_a_mount(
