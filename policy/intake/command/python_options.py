@@ -1,7 +1,7 @@
 """The options of Python before its program, as Python 3.10 to 3.14 read them.
 
-Checked with 3.10, 3.11, 3.12 and 3.13, and read at the source of 3.14 (`Python/getopt.c`, `Python/initconfig.c`). Not
-here: the program that Python runs (`python_command`).
+Checked with 3.10, 3.11, 3.12 and 3.13; the names of 3.14 are those of its documentation, and were not tried. Not here:
+the program that Python runs (`python_command`).
 """
 
 from __future__ import annotations
