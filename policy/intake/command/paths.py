@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 MAX_PATH: Final = 1024
 """The length above which a relative path is not resolved."""
+MAX_HOME: Final = 256
+"""The length above which a home does not count: a short path would stand for a long one."""
 ROOT: Final = re.compile(r"(?:/proc/(?:self|thread-self|[0-9]{1,9})(?:/task/[0-9]{1,9})?/root)++(?=/|\Z)")
 """Matches the beginning of a path that is a link of a process to the root."""
 DEVICES: Final = re.compile(
@@ -55,9 +57,9 @@ def absolute_path(path: str) -> str:
 
 
 def home_of(own: Mapping[str, str | None], home: str | None) -> str:
-    """The home for a command that sets its ``own`` variables, after ``home``; empty if it is not known."""
+    """The home for a command that sets its ``own`` variables, after ``home``; empty if it is not known, or too long."""
     found = own.get("HOME", home) or ""
-    return found if found[:1] == "/" and len(found) <= MAX_PATH else ""
+    return found if found[:1] == "/" and len(found) <= MAX_HOME else ""
 
 
 def in_home(path: str, home: str) -> str:
