@@ -32,7 +32,8 @@ DESIGN = "docs/design.md"
 INDEX = "## Index of modules\n"
 """The heading of the last section of the page about the design, which is generated."""
 MODULES = ("policy/**/*.py", "service/**/*.py", "service/page/src/**/*.ts*")
-NO_MODULES = ("__init__.py", "__main__.py")
+NO_MODULES = ("__init__.py", "__main__.py", ".d.ts")
+"""The ends of the names of files that are no modules; those with types are made from the API."""
 INSTALLED = "node_modules"
 
 
@@ -54,7 +55,7 @@ def module_index() -> str:
     """The section of the page about the design that lists all modules, a row for each folder."""
     folders: dict[str, set[str]] = {}
     for path in (path for pattern in MODULES for path in ROOT.glob(pattern)):
-        if path.name not in NO_MODULES and INSTALLED not in path.parts:
+        if not path.name.endswith(NO_MODULES) and INSTALLED not in path.parts:
             folders.setdefault(f"{path.parent.relative_to(ROOT)}/", set()).add(path.stem)
     rows = [f"| `{folder}` | {', '.join(sorted(names))} |" for folder, names in sorted(folders.items())]
     lines = [
