@@ -352,13 +352,18 @@ def test_more_engines_than_one_request_may_have_keep_their_answers(page: Page) -
     expect(page.locator(".verdict")).to_contain_text("vLLM 0.30.0")
 
 
+def unpacked(url: str) -> bytes:
+    """The state that a link has, as JSON."""
+    return zlib.decompress(base64.urlsafe_b64decode(url.partition("#")[2] + "=="), -15)
+
+
 def test_a_link_has_the_state_and_no_server_gets_it(browser: Browser, server: Server, page: Page) -> None:
     ask(page, FACTS)
     choose(page, "0.24.0")
     page.wait_for_url(re.compile("#.+"))
     verdict(page)
     page.get_by_role("button", name=re.compile(r"^0\.25\.0 ?: ")).click()
-    page.wait_for_timeout(500)
+    page.wait_for_url(lambda url: b'"0.25.0"' in unpacked(url))
     link = page.url
     with open_page(browser, link) as other:
         expect(other.get_by_label(TEXT)).to_have_value(FACTS)
@@ -380,8 +385,7 @@ def test_a_link_that_inflates_beyond_the_limit_opens_an_empty_page(
     page.wait_for_url(re.compile("#.+"))
     verdict(page)
     page.wait_for_timeout(500)
-    packed = base64.urlsafe_b64decode(page.url.partition("#")[2] + "==")
-    state = zlib.decompress(packed, -15)
+    state = unpacked(page.url)
     for size, text in ((1_000_000, FACTS), (8_000_000, "")):
         deflate = zlib.compressobj(9, wbits=-15)
         large = deflate.compress(state + b" " * size) + deflate.flush()

@@ -55,6 +55,8 @@ def address(server: Server, **state: Any) -> str:
 
 
 def remedy(page: Page, words: str) -> Any:
+    """The remedy with these words, once no release is awaited: the ones that come move what is below them."""
+    expect(page.locator(".strip")).to_have_attribute("aria-busy", "false")
     return page.locator(".remedies").filter(has_text=words).first
 
 
