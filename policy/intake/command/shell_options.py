@@ -45,7 +45,7 @@ TRACE_PREFIX: Final = "PS4"
 STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", TRACE_PREFIX, "SHELLOPTS")
 """The variables that make bash read a file, change its options, or expand text while it runs a script."""
 EXPANDED: Final = re.compile(r"[$`\\]")
-"""Matches what a shell may expand in `PS4`: bash also reads `\\044` as `$`."""
+"""Matches what a shell other than bash may expand in `PS4`, where bash counts with any: it also expands prompts."""
 FUNCTION_PREFIX: Final = "BASH_FUNC_"
 """The prefix of the variables with exported functions."""
 PIPEFAIL_DOUBT: Final = "a `sh` such as dash has no option `pipefail`, and ends the script there"
@@ -138,17 +138,20 @@ def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | N
         return f"{quoted(program)} reads start-up files before its script, and they may set any variable"
     if options.changes_meaning:
         return f"the options of {quoted(program)} may change what its script means"
-    names = STARTUP_VARIABLES if program == "bash" else (TRACE_PREFIX,)
-    if (found := next((name for name in names if _changes_shell(name, env.get(name, ""))), None)) is not None:
+    if program == "bash":
+        found = next((name for name in STARTUP_VARIABLES if env.get(name, "") != ""), None)
+    else:
+        found = TRACE_PREFIX if _is_expanded(env.get(TRACE_PREFIX, "")) else None
+    if found is not None:
         return f"the variable `{found}` may change how {quoted(program)} interprets its script"
     if any(name.startswith(FUNCTION_PREFIX) for name in env):
         return f"variables `{FUNCTION_PREFIX}…` are functions that {quoted(program)} may run in place of programs"
     return ""
 
 
-def _changes_shell(name: str, value: str | None) -> bool:
-    """Whether one of `STARTUP_VARIABLES` may change a script; ``value`` is None if it is not known."""
-    return value is None or (EXPANDED.search(value) is not None if name == TRACE_PREFIX else value != "")
+def _is_expanded(value: str | None) -> bool:
+    """Whether a shell may expand something in `PS4`; ``value`` is None if it is not known."""
+    return value is None or EXPANDED.search(value) is not None
 
 
 def startup_text(env: Mapping[str, str | None]) -> str:
