@@ -14,7 +14,6 @@ import signal
 import sys
 from collections import deque
 from contextlib import closing, suppress
-from enum import StrEnum
 from pathlib import Path
 from threading import Thread
 from time import sleep, time
@@ -26,14 +25,14 @@ from dulwich.errors import NotGitRepository
 from dulwich.objects import Commit, ObjectID
 from dulwich.refs import Ref
 from dulwich.repo import Repo
-from msgspec import Struct
 from urllib3 import PoolManager, Retry
 
-from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.errors import PolicyError, RulesInvalid
 from policy.messages import quoted
 from policy.parser.yamltree import MAX_BYTES
 from policy.rules.git import ObjectUnreadable, RevisionNotFound, read_commit, read_object
 from service.reload.address import Address, RulesSourceFailed, read_address
+from service.reload.fetch_messages import FetchFailure, FetchJob, FetchLimits, FetchOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,66 +51,6 @@ PARENT_CHECK: Final = 0.2
 """Seconds between two checks whether the service still runs."""
 
 
-class Limits(Struct, frozen=True):
-    """The limits of a fetch: ``silence`` and ``seconds`` in seconds, the others in bytes.
-
-    A remote may take ``silence`` to connect or to send more data, and a whole fetch ``seconds``. It may send
-    ``refs`` until its list of refs has ended, and ``received`` in all. Reading it may take ``memory``. With more than
-    ``stored`` in the local copy, nothing more is fetched.
-    """
-
-    silence: float
-    seconds: float
-    refs: int
-    received: int
-    memory: int
-    stored: int
-
-
-class Job(Struct, frozen=True):
-    """A fetch: the branch of a remote, its local copy, and what is known of earlier fetches.
-
-    ``accepted`` is the commit that was accepted last, by an earlier process if it is ``None``, ``current`` the one that
-    was read last, ``refused`` a commit that does not descend from an accepted one. Without ``fetches`` the accepted
-    commit is read from the local copy. ``service`` is the process that waits for the outcome.
-    """
-
-    url: str
-    branch: str
-    path: str
-    signers: str | None
-    allow_rollback: bool
-    folder: str
-    ref: str
-    limits: Limits
-    service: int = 0
-    fetches: bool = True
-    accepted: str | None = None
-    current: str | None = None
-    refused: tuple[str, str] | None = None
-
-
-class Failure(StrEnum):
-    """Why there are no rules."""
-
-    UNAVAILABLE = "the remote is unavailable"
-    ROLLBACK = "the branch was rolled back"
-    OTHER = "other"
-
-
-class Outcome(Struct):
-    """The rules of a commit; or why there are none, as ``error`` or as ``faults`` of files."""
-
-    commit: str | None = None
-    refused: tuple[str, str] | None = None
-    rules: dict[str, str] = {}
-    cases: dict[str, str] = {}
-    warnings: list[tuple[str, dict[str, str]]] = []
-    failure: Failure | None = None
-    error: str = ""
-    faults: list[Fault] = []
-
-
 class RollbackRefused(RulesSourceFailed):
     """The branch points to a commit that does not descend from the accepted one."""
 
@@ -123,7 +62,7 @@ class FetchFailed(RulesSourceFailed):
 class _Received:
     """Counts what a remote sends, against the limit of the refs first, then against that of a whole fetch."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: FetchLimits) -> None:
         self._limits = limits
         self._limit, self._what = limits.refs, " as its list of refs"
         self._bytes = 0
@@ -164,7 +103,7 @@ class _Received:
 class Branch:
     """A branch of a remote, with its local copy."""
 
-    def __init__(self, job: Job, outcome: Outcome) -> None:
+    def __init__(self, job: FetchJob, outcome: FetchOutcome) -> None:
         """``outcome`` gets the result."""
         self._job, self._outcome = job, outcome
         self._address: Address = read_address(job.url)
@@ -378,23 +317,23 @@ def _size(path: Path) -> int:
         return 0
 
 
-def outcome_of(job: Job) -> Outcome:
+def outcome_of(job: FetchJob) -> FetchOutcome:
     """The outcome of a job, with every failure."""
-    outcome = Outcome()
+    outcome = FetchOutcome()
     try:
         Branch(job, outcome).read()
     except RulesInvalid as error:
-        outcome.failure, outcome.faults = Failure.OTHER, list(error.faults)
+        outcome.failure, outcome.faults = FetchFailure.OTHER, list(error.faults)
     except RollbackRefused as error:
-        outcome.failure, outcome.error = Failure.ROLLBACK, str(error)
+        outcome.failure, outcome.error = FetchFailure.ROLLBACK, str(error)
     except FetchFailed as error:
-        outcome.failure, outcome.error = Failure.UNAVAILABLE, str(error)
+        outcome.failure, outcome.error = FetchFailure.UNAVAILABLE, str(error)
     except MemoryError:
         limit = f"{job.limits.memory:,} bytes of memory"
-        outcome.failure = Failure.UNAVAILABLE
+        outcome.failure = FetchFailure.UNAVAILABLE
         outcome.error = f"reading what the remote sent takes more than {limit}; keep large files in another repository"
     except PolicyError as error:
-        outcome.failure, outcome.error = Failure.OTHER, str(error)
+        outcome.failure, outcome.error = FetchFailure.OTHER, str(error)
     return outcome
 
 
@@ -408,7 +347,7 @@ def _end_with(service: int) -> None:
 def main() -> None:
     """Run the job on standard input within its limits."""
     logging.disable()  # of dulwich; the service reads the outcome
-    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=FetchJob)
     Thread(target=_end_with, args=(job.service,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_DATA, (job.limits.memory, job.limits.memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -26,7 +26,8 @@ from msgspec.structs import replace
 from policy.errors import RulesInvalid
 from policy.rules.loader import Sources
 from service.reload.address import RulesSourceFailed, read_address
-from service.reload.fetch import Failure, Job, Limits, Outcome, open_repository
+from service.reload.fetch import open_repository
+from service.reload.fetch_messages import FetchFailure, FetchJob, FetchLimits, FetchOutcome
 from service.settings import state_folder
 
 if TYPE_CHECKING:
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 COMMAND: Final = (sys.executable, "-P", "-m", "service.reload.fetch")
-LIMITS: Final = Limits(silence=10.0, seconds=60.0, refs=16 << 20, received=64 << 20, memory=256 << 20, stored=1 << 30)
+LIMITS: Final = FetchLimits(
+    silence=10.0, seconds=60.0, refs=16 << 20, received=64 << 20, memory=256 << 20, stored=1 << 30
+)
 
 
 class Remote:
     """A branch of a remote as the source of rules."""
 
-    def __init__(self, settings: Settings, limits: Limits = LIMITS) -> None:
+    def __init__(self, settings: Settings, limits: FetchLimits = LIMITS) -> None:
         assert settings.rules_git is not None
         self._address = read_address(settings.rules_git)
         self._branch, self._interval = settings.rules_git_branch, settings.rules_git_poll_interval
@@ -52,7 +55,7 @@ class Remote:
         # Below refs/heads, so that a fetch announces it.
         self._ref = f"refs/heads/{_digest(self._branch)}"
         signers = settings.rules_git_allowed_signers
-        self._job = Job(
+        self._job = FetchJob(
             self._address.text,
             self._branch,
             self._path,
@@ -83,9 +86,9 @@ class Remote:
             RulesInvalid: a file of the commit cannot be read.
         """
         found = self._outcome()
-        if found.failure in {Failure.UNAVAILABLE, Failure.ROLLBACK} and self._commit is None:
+        if found.failure in {FetchFailure.UNAVAILABLE, FetchFailure.ROLLBACK} and self._commit is None:
             stored = self._outcome(fetches=False)
-            if stored.failure is not Failure.UNAVAILABLE:
+            if stored.failure is not FetchFailure.UNAVAILABLE:
                 log.warning("%s; the rules accepted last are used", found.failure, extra={"error": found.error})
                 found = stored
         if found.faults:
@@ -114,7 +117,7 @@ class Remote:
         while not stop.wait(self._interval):
             yield
 
-    def _outcome(self, *, fetches: bool = True) -> Outcome:
+    def _outcome(self, *, fetches: bool = True) -> FetchOutcome:
         """The outcome of a fetch; or of reading the accepted commit from the local copy."""
         job = replace(
             self._job,
@@ -131,7 +134,7 @@ class Remote:
         return found
 
 
-def _run(job: Job) -> Outcome:
+def _run(job: FetchJob) -> FetchOutcome:
     """The outcome of a job, run in a new process; it is a failure if the process took too long or ended early."""
     try:
         # A group of its own, so that ssh ends with it.
@@ -143,14 +146,16 @@ def _run(job: Job) -> Outcome:
         finally:
             _end(process)
     except subprocess.TimeoutExpired:
-        return Outcome(failure=Failure.UNAVAILABLE, error=f"the fetch took more than {job.limits.seconds:g} s")
+        return FetchOutcome(
+            failure=FetchFailure.UNAVAILABLE, error=f"the fetch took more than {job.limits.seconds:g} s"
+        )
     except OSError as error:
-        return Outcome(failure=Failure.UNAVAILABLE, error=f"the fetch could not be started: {error}")
+        return FetchOutcome(failure=FetchFailure.UNAVAILABLE, error=f"the fetch could not be started: {error}")
     if process.returncode:
         why = errors.decode(errors="replace").strip().splitlines()[-1:]
         message = f"the fetch ended with {process.returncode}: {' '.join(why) or 'no message'}"
-        return Outcome(failure=Failure.UNAVAILABLE, error=read_address(job.url).redact(message))
-    return msgspec.json.decode(answer, type=Outcome)
+        return FetchOutcome(failure=FetchFailure.UNAVAILABLE, error=read_address(job.url).redact(message))
+    return msgspec.json.decode(answer, type=FetchOutcome)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
