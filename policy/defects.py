@@ -26,7 +26,7 @@ MAX_FRAMES: Final = 30
 """The most frames of a defect that are logged: the innermost ones."""
 
 
-class Counter:
+class DefectCounter:
     """How many defects this process has met."""
 
     defects = 0
@@ -35,7 +35,7 @@ class Counter:
 def defect_fault(error: Exception, pointer: str = "") -> RequestFault:
     """Log and count a defect; return the fault of the item at ``pointer``, which names its id in the log."""
     found = str(uuid7())
-    Counter.defects += 1
+    DefectCounter.defects += 1
     log.error("internal error %s: %s at %s", found, type(error).__name__, _frames(error))
     return RequestFault(
         pointer,

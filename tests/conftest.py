@@ -228,9 +228,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail a test in which the program contained a defect, unless it is about that."""
-    before = defects.Counter.defects
+    before = defects.DefectCounter.defects
     yield
-    if defects.Counter.defects != before and item.get_closest_marker("defects") is None:
+    if defects.DefectCounter.defects != before and item.get_closest_marker("defects") is None:
         pytest.fail("the program has contained a defect; the log has its place")
 
 

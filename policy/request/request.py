@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.defects import contain
+from policy.defects import contained
 from policy.errors import INVALID_REQUEST, MAX_FAULTS, Remedy, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.command.config_file import secrets_of_files
@@ -157,14 +157,12 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
         RequestInvalid: the document has faults; the problem is ``unknown-release`` if the version is unknown. They show
             no secret that the document states.
     """
-    try:
+    with contained(pointer):
         try:
             return _read_request_or_manifest(document, releases, pointer)
         except RequestInvalid as error:
             error.hide(SecretValues(secrets_of_request(document, releases.images)))
             raise
-    except Exception as error:  # noqa: BLE001  # a defect may raise anything
-        contain(error, pointer)
 
 
 def secrets_of_request(document: object, images: ImageTable) -> Iterator[str]:

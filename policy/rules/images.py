@@ -262,10 +262,20 @@ def _read_working_folders(node: YamlNode | None, reader: FieldReader) -> dict[st
 
 def read_working_folder(node: YamlNode | None, reader: FieldReader) -> str:
     """An absolute path; empty for an absent node or after a fault."""
+    return _read_matching(node, WORKING_FOLDER, "the absolute path of a folder, such as `/workspace`, got {}", reader)
+
+
+def read_release(node: YamlNode | None, reader: FieldReader) -> str:
+    """A version of vLLM; empty for an absent node or after a fault."""
+    return _read_matching(node, WHOLE_VERSION, 'a version of vLLM, got {}; write it as `"0.23.0"`', reader)
+
+
+def _read_matching(node: YamlNode | None, pattern: re.Pattern[str], expected: str, reader: FieldReader) -> str:
+    """A text that matches; empty for an absent node or after a fault."""
     text = reader.text(node)
-    if node is None or text is None or WORKING_FOLDER.fullmatch(text) is not None:
+    if node is None or text is None or pattern.fullmatch(text) is not None:
         return text or ""
-    reader.fault(node, f"expected the absolute path of a folder, such as `/workspace`, got {quoted(text)}")
+    reader.fault(node, f"expected {expected.format(quoted(text))}")
     return ""
 
 
@@ -293,15 +303,6 @@ def read_flag(node: YamlNode | None, reader: FieldReader) -> bool:
         return node is not None and node.value is True
     reader.fault(node, f"expected `true` or `false`, got {quoted(node.plain())}")
     return False
-
-
-def read_release(node: YamlNode | None, reader: FieldReader) -> str:
-    """A version of vLLM; empty for an absent node or after a fault."""
-    text = reader.text(node)
-    if node is None or text is None or WHOLE_VERSION.fullmatch(text) is not None:
-        return text or ""
-    reader.fault(node, f'expected a version of vLLM, got {quoted(text)}; write it as `"0.23.0"`')
-    return ""
 
 
 def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Tags) -> None:

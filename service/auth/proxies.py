@@ -5,7 +5,7 @@ Without trusted proxies this is not used, and `X-Forwarded-For` is ignored.
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PEER = "runner_policy.peer"
-IPV4 = 4
 
 
 class ForwardedAddress:
@@ -55,8 +54,10 @@ def trust_proxies(proxies: Collection[str], app: ASGIApp) -> ASGIApp:
 
 def _mapped(proxies: Collection[str]) -> list[str]:
     """The IPv4-mapped IPv6 networks of the IPv4 addresses and networks."""
-    networks = [ip_network(each) for each in proxies]
-    return [f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in networks if each.version == IPV4]
+    networks = map(ip_network, proxies)
+    return [
+        f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in networks if isinstance(each, IPv4Network)
+    ]
 
 
 def _address_of(text: str) -> str | None:

@@ -21,8 +21,7 @@ from policy.checks.candidate import with_models
 from policy.checks.sandbox import INLINE
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
-from policy.defects import Counter as DefectCounter
-from policy.defects import contained
+from policy.defects import DefectCounter, contained
 from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
 from policy.escaping import escape_line
 from policy.impact.answer import impact_answer

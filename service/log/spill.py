@@ -118,7 +118,7 @@ class Spill:
                 self._lose(self._file, fault, written)
         except OSError as error:
             raise SpillFailed(f"{self._folder}: {error.strerror}") from error
-        raise SpillFailed(f"{self._folder}: files in it keep being deleted or replaced")
+        raise SpillFailed(f"{self._folder}: files in it keep being deleted, replaced or shortened")
 
     def can_write(self) -> bool:
         """Whether records can be written now, checked with a temporary file."""

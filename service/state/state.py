@@ -12,7 +12,7 @@ from math import ceil
 from time import perf_counter_ns, sleep, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.defects import Counter as DefectCounter
+from policy.defects import DefectCounter
 from policy.masking import masked_start
 from policy.policy import Policy
 from policy.rules.catalogue import load, no_pause

@@ -92,11 +92,11 @@ def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped_rules: Shipped
     monkeypatch.setattr(worker, "load", shipped_rules.load)
 
     async def call(_: object, function: Callable[..., Any], *arguments: Any) -> Any:
-        before = defects.Counter.defects
+        before = defects.DefectCounter.defects
         try:
             return function(*arguments)
         finally:
-            defects.Counter.defects = before  # the counter of another process
+            defects.DefectCounter.defects = before  # the counter of another process
 
     monkeypatch.setattr(pool.Worker, "call", call)
 
@@ -184,7 +184,7 @@ def test_defects_are_counted(post: Callable[..., httpx.Response]) -> None:
         ("/v1/decisions", deployed(DERIVED), 1),
         ("/v1/decisions/batch", {"items": [FACTS, GOOD, FACTS]}, 2),
     ):
-        before = defects.Counter.defects
+        before = defects.DefectCounter.defects
         assert post(path, body).extensions["defects"] - before == number
 
 

@@ -95,11 +95,9 @@ def _python_program(
         return UnreadableCommand(why, places[start]) if is_input else None
     if options.letter == "m":
         named = at if options.value else at + 1
-        return (
-            None
-            if named == len(words)
-            else python_module(words, places, own, start, named, options.value or words[named])
-        )
+        if named == len(words):
+            return None
+        return python_module(words, places, own, start, named, options.value or words[named])
     if options.letter == "c":
         return _python_code(words, places, start, options)
     if words[at] == "-":
