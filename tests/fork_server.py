@@ -19,7 +19,6 @@ import json
 import marshal
 import multiprocessing
 import os
-import re
 import signal
 import socket
 import sys
@@ -83,12 +82,6 @@ PR_SET_PDEATHSIG: Final = 1
 """The option of ``prctl`` in Linux for the signal that a process gets when its parent ends."""
 PID_BYTES: Final = 4
 """The size of a process id, with which Linux describes a peer."""
-MADV_COLLAPSE: Final = 25
-"""The advice of ``madvise`` in Linux by which memory gets into huge pages at once."""
-HUGE_PAGE: Final = 2 << 20
-"""The size of a huge page in bytes."""
-ANONYMOUS_MEMORY: Final = re.compile(r"(\w+)-(\w+) rw-p \w+ 00:00 0\s*(?:\[heap\])?")
-"""A line of ``/proc/self/maps`` for the memory of objects."""
 
 
 def answer_requests(control: socket.socket, requests: socket.socket, programs: Programs) -> bool:
@@ -311,19 +304,6 @@ def use_programs(folder: Path) -> None:
     check.COMMAND = (python, *check.COMMAND[1:])  # type: ignore[misc]  # as above
 
 
-def use_huge_pages() -> None:
-    """Move the memory of this process to huge pages where Linux has them.
-
-    A fork copies the table of pages, and its end frees it: with small ones both take half of a short command's time.
-    """
-    libc = ctypes.CDLL(None)
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        if found := ANONYMOUS_MEMORY.fullmatch(line):
-            first, end = (int(each, 16) for each in found.groups())
-            for start in range(-(-first // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE):
-                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(HUGE_PAGE), MADV_COLLAPSE)
-
-
 def measure_imported_files() -> None:
     """Let coverage in forked processes measure what they import, and not look for all files that they do not import.
 
@@ -386,6 +366,5 @@ if __name__ == "__main__":  # a worker process of the service imports this modul
     use_programs(Path(programs.getsockname()).parent)
     gc.freeze()
     gc.enable()
-    use_huge_pages()
     if answer_requests(control, requests, Programs(programs)):
         run_command()
