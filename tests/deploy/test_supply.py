@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -17,18 +18,66 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text()
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOWS: Final = sorted((ROOT / ".github/workflows").glob("*.y*ml"))
 BY_DIGEST: Final = re.compile(r"[\w./-]+:\d[\w.-]*@sha256:[0-9a-f]{64}")
 BY_COMMIT: Final = re.compile(r"[\w.-]+(/[\w.-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 Document = dict[str, Any]
+
+# the interpreter
+
+
+def test_this_python_matches_possessive_quantifiers_as_documented() -> None:
+    """Before 3.11.5, Python matches what it should not: github.com/python/cpython/issues/106052."""
+    for pattern in ("(?:ab?c)*", "(?:ab?c)+"):
+        assert re.fullmatch(pattern, "aca") is None
+        assert re.fullmatch(f"{pattern}+", "aca") is None
+
+
+def _pretend_python(file: Path, release: tuple[int, int, int]) -> None:
+    """Make ``file`` an interpreter that says that it is of another version."""
+    code = f"import sys; sys.version_info = {(*release, 'final', 0)}; del sys.argv[0]; exec(sys.argv[0])"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"""#!/bin/sh\nshift\nexec {sys.executable} -c "{code}" "$@"\n""")
+    file.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("release", "printed"),
+    [
+        ((3, 10, 19), ""),
+        ((3, 11, 0), ""),
+        ((3, 11, 2), ""),  # that of Debian 12
+        ((3, 11, 4), ""),
+        ((3, 11, 5), "python3\n"),
+        ((3, 11, 14), "python3\n"),
+        ((3, 12, 0), "python3\n"),
+        ((3, 13, 9), "python3\n"),
+        ((3, 14, 0), ""),
+    ],
+)
+def test_a_python_is_found_that_the_package_allows(tmp_path: Path, release: tuple[int, int, int], printed: str) -> None:
+    _pretend_python(tmp_path / "bin/python3", release)
+    found = subprocess.run(
+        ["/bin/sh", ROOT / ".ci/python"],
+        env={"PATH": f"{tmp_path}/bin", "PYENV_ROOT": f"{tmp_path}/none"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (found.stdout, found.stderr) == (printed, "")
+    assert SpecifierSet(PROJECT["requires-python"]).contains(Version(".".join(map(str, release)))) is bool(printed)
+
 
 # pins
 
