@@ -16,7 +16,8 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PREFIXES: Final = "@-:+!|"
+PREFIXES: Final = "@-:+!!|"
+"""The prefixes that a program may have, each as often as it may be there."""
 FORBIDDEN_CHARACTER: Final = re.compile(r"""[\x00-\x1f'"\\\x7f]""")
 """Matches a character that no path of a program may have."""
 TYPES: Final = frozenset({"simple", "exec", "forking", "oneshot", "dbus", "notify", "notify-reload", "idle"})
@@ -50,8 +51,7 @@ def unit_commands(settings: Iterable[str]) -> list[UnitCommand]:
 
 
 def _command(words: list[str], fault: str) -> UnitCommand | None:
-    program = words[0].lstrip(PREFIXES)
-    prefixes = words[0][: len(words[0]) - len(program)]
+    prefixes, program = _split_prefixes(words[0])
     if not program and not fault:
         return None
     has_name = "@" in prefixes
@@ -59,6 +59,21 @@ def _command(words: list[str], fault: str) -> UnitCommand | None:
     if refusal and "-" in prefixes:
         return None
     return UnitCommand([program, *words[1 + has_name :]], ":" in prefixes, refusal)
+
+
+def _split_prefixes(word: str) -> tuple[str, str]:
+    """The prefixes of a command's first word, and the program after them.
+
+    Each may be there once and `!` twice, but not with `+`; what comes then is a character of the program.
+    """
+    left = list(PREFIXES)
+    length = 0
+    while word[length : length + 1] in left:
+        character = word[length]
+        left.remove(character)
+        left = [each for each in left if f"{character}{each}" not in ("+!", "!+")]
+        length += 1
+    return word[:length], word[length:]
 
 
 def _refusal(program: str) -> str:

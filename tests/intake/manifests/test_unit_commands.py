@@ -57,6 +57,12 @@ UNITS: list[tuple[str, list[str]]] = [
     (f"Type=exec\nExecStart=/usr/bin/vllm {SERVE}\nExecStart=vllm {SERVE}", [SEVERAL_COMMANDS, SEVERAL_COMMANDS]),
     (f"ExecStart=/usr/bin/docker run {IMAGE} a/b\nExecStart=/usr/bin/true", [SEVERAL_COMMANDS]),
     (f"ExecStart=bin/x\nExecStart=/usr/bin/vllm {SERVE}\nType=oneshot", [NO_PATH.format("bin/x")]),
+    *(
+        (f"ExecStart={prefixes}{rest}/usr/bin/vllm x {SERVE}", [NO_PATH.format(f"{rest}/usr/bin/vllm")])
+        for prefixes, rest in (("!!", "!"), ("+", "!"), ("+", "+"), ("!", "+"), (":", ":"), ("@", "@"), ("!@!", "!"))
+    ),
+    (f"ExecStart=--/usr/bin/vllm {SERVE}", []),
+    *((f"ExecStart={prefixes}/usr/bin/vllm x {SERVE}", [""]) for prefixes in ("!@!", "@!!:-", "-@:+")),
     ("ExecStart=@/usr/bin/vllm", []),
     (f"ExecStart=@/usr/bin/vllm x {SERVE}", [""]),
     (f"ExecStart=/usr/bin/vllm {SERVE}", [""]),
