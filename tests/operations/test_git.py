@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
 from pathlib import Path
 from random import Random
-from time import monotonic, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -875,9 +875,8 @@ def test_a_remote_that_never_ends_leaves_the_rules_loaded_and_does_not_delay_the
             until(lambda: title(service) == "Second")
             handler.kind = "slow progress"
             until(lambda: handler.requested[-1] == "slow progress")
-            began = monotonic()
-        assert monotonic() - began < 10
         until(lambda: handler.requested[-1] == "ended")
+        assert "the fetch took more than" not in service.log.read_text()  # the service ended before that
 
 
 @pytest.fixture
