@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
     from .conftest import Server
 
@@ -135,6 +135,22 @@ def test_the_strip_shows_each_release_and_what_changed(page: Page) -> None:
     expect(page.locator(".verdict")).to_contain_text("vLLM 0.25.0")
     page.get_by_role("button", name="All releases").click()
     expect(cells).to_have_count(83)
+
+
+def test_nothing_moves_when_the_decisions_of_the_releases_arrive(page: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/decisions/batch", hold)
+    ask(page, FACTS)
+    expect(page.locator(".cell:disabled")).to_have_count(19)
+    before = page.locator(".strip").bounding_box()
+    held[-1].continue_()
+    expect(page.locator(".cell:enabled")).to_have_count(19)
+    expect(page.locator(".cell:disabled")).to_have_count(0)
+    assert page.locator(".strip").bounding_box() == before
 
 
 def test_every_form_of_an_input_is_understood(page: Page) -> None:

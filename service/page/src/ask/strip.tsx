@@ -71,6 +71,21 @@ function Step({ before, after, release }: { readonly before: Cell; readonly afte
   );
 }
 
+/** As high as a release's cell, so that nothing moves once its decision is there. */
+function PendingCell({ release }: { readonly release: string }) {
+  return (
+    <li>
+      <button type="button" class="cell unknown" disabled>
+        <span class="number">{release}</span>
+        <span class="what" aria-hidden="true">
+          …
+        </span>
+        <span class="mark" aria-hidden="true" />
+      </button>
+    </li>
+  );
+}
+
 export function Strip(properties: {
   readonly request: DecisionRequest;
   readonly path: string;
@@ -82,7 +97,8 @@ export function Strip(properties: {
 }) {
   const { request, path, step, onStep } = properties;
   const [releases, setReleases] = useState<readonly string[]>([]);
-  const [cells, setCells] = useState<readonly Cell[]>([]);
+  /** The decision of each release, as far as it is known. */
+  const [cells, setCells] = useState<ReadonlyMap<string, Cell>>(new Map());
   const [isWhole, setWhole] = useState(false);
   /** What the cells are about. */
   const [shown, setShown] = useState<object | null>(null);
@@ -93,6 +109,8 @@ export function Strip(properties: {
     const load = async (): Promise<void> => {
       const all = await knownReleases();
       const wanted = isWhole ? all : all.slice(Math.max(0, all.indexOf(FIRST_WITH_V2)));
+      if (control.signal.aborted) return;
+      setReleases(wanted);
       const items = wanted.map((release) => ({ ...request, ...releaseOf(request, release), explain: false }));
       const answer = await post<{ items: (Decision | Engines | Problem)[] }>(
         "v1/decisions/batch",
@@ -100,9 +118,9 @@ export function Strip(properties: {
         control.signal,
       );
       if (control.signal.aborted) return;
-      setReleases(wanted);
       setShown(request);
-      setCells("value" in answer ? answer.value.items.map((item) => decisionOf(item, path)) : []);
+      const found = "value" in answer ? answer.value.items : [];
+      setCells(new Map(found.map((item, n) => [wanted[n] ?? "", decisionOf(item, path)])));
       setSaid("problem" in answer ? answer.problem.detail : "");
     };
     load().catch(() => undefined);
@@ -111,13 +129,15 @@ export function Strip(properties: {
     };
   }, [request, path, isWhole, tokens]);
   const at = releases.indexOf(step);
+  const cellAt = (n: number): Cell => cells.get(releases[n] ?? "") ?? null;
   return (
     <section class={shown === request ? "card strip" : "card strip busy"} aria-busy={shown !== request}>
       <h2>Releases</h2>
       {said !== "" && <p role="alert">{said}</p>}
       <ol>
-        {cells.map((cell, n) => {
-          const release = releases[n] ?? "";
+        {(said === "" ? releases : []).map((release) => {
+          const cell = cells.get(release);
+          if (cell === undefined) return <PendingCell key={release} release={release} />;
           const problems = cell?.known_problems.length ?? 0;
           const what = cell === null ? "?" : cell.starts ? runnerName(cell) : "✕";
           const label =
@@ -162,9 +182,9 @@ export function Strip(properties: {
           </button>
         )}
       </p>
-      {at >= 0 && (
+      {at >= 0 && cells.has(step) && (
         <>
-          <Step before={cells[at - 1] ?? null} after={cells[at] ?? null} release={step} />
+          <Step before={cellAt(at - 1)} after={cellAt(at)} release={step} />
           {step !== properties.release && (
             <button
               type="button"
