@@ -61,7 +61,7 @@ class RulesInvalid(PolicyError):
         return RulesInvalid(replace(fault, path=str(folder / fault.path)) for fault in self.faults)
 
 
-class Remedy(StrEnum):
+class RemedyKind(StrEnum):
     """What the user must supply, where each interface has its own way to supply it.
 
     The HTTP interface, the command line and Kubernetes reviews each have their own wording (``Remedies``).
@@ -77,7 +77,7 @@ class Remedy(StrEnum):
     """The version of vLLM."""
 
 
-Remedies: TypeAlias = "Mapping[Remedy, str]"
+Remedies: TypeAlias = "Mapping[RemedyKind, str]"
 """An interface's wording of each remedy; a remedy that is not in it adds nothing to the message."""
 
 
@@ -103,7 +103,7 @@ class RequestFault:
 
     pointer: str
     message: str
-    remedy: Remedy | None = None
+    remedy: RemedyKind | None = None
     refused: RefusedArgument | None = None
     is_defect: bool = False
 

@@ -15,7 +15,7 @@ from policy.rules.known_problems import Symptom
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policy.impact.impact import Comparison
+    from policy.impact.impact import ReleaseComparison
 
 API_VERSION: Final = "openreports.io/v1alpha1"
 SOURCE: Final = "runner-policy"
@@ -63,7 +63,7 @@ def name_of(pod: dict[str, Any]) -> str:
     return f"{SOURCE}-{pod['metadata']['uid']}"
 
 
-def results_of(container: str, found: Comparison, revision: str, seconds: int) -> list[dict[str, Any]]:
+def results_of(container: str, found: ReleaseComparison, revision: str, seconds: int) -> list[dict[str, Any]]:
     """The results of an engine: whether it starts, its known problems, and what later releases change."""
     (release, now), *_ = found.releases.items()
     if isinstance(now, Undecided):
@@ -104,7 +104,7 @@ def _problems(now: ReleaseAnswer) -> Iterable[dict[str, Any]]:
         yield _result(each.rule, WARN, severity, f"known problem: {each.symptom} ({each.certainty})")
 
 
-def _changes(found: Comparison) -> Iterable[dict[str, Any]]:
+def _changes(found: ReleaseComparison) -> Iterable[dict[str, Any]]:
     """What each later release changes, compared with the one before."""
     steps = {change.to: change for change in found.changes}
     for release in [*found.releases][1:]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import INTERNAL_ERROR, MAX_FAULTS, Remedy, RequestInvalid
+from policy.errors import INTERNAL_ERROR, MAX_FAULTS, RemedyKind, RequestInvalid
 from policy.escaping import escape_line
 
 if TYPE_CHECKING:
@@ -28,9 +28,11 @@ REQUEST_KINDS: Final[dict[str, tuple[int, str]]] = {
 TYPE_PREFIX: Final = "urn:runner-policy:problem:"
 """What precedes the kind in the type of a problem."""
 REMEDIES: Final[Remedies] = {
-    Remedy.MODEL_CONFIG_OF_MANIFEST: ('a manifest cannot contain it, so send `{"manifest": …, "model_configs": {…}}`'),
-    Remedy.KNOWN_RELEASE: 'name one of them, or set `"beyond_verified": "nearest"` to use the closest',
-    Remedy.VERSION: "state `vllm_version`",
+    RemedyKind.MODEL_CONFIG_OF_MANIFEST: (
+        'a manifest cannot contain it, so send `{"manifest": …, "model_configs": {…}}`'
+    ),
+    RemedyKind.KNOWN_RELEASE: 'name one of them, or set `"beyond_verified": "nearest"` to use the closest',
+    RemedyKind.VERSION: "state `vllm_version`",
 }
 """The HTTP interface's wording of the remedies; the pointer of a missing ``config.json`` says where to send it."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from policy.impact.counts import ImpactCounts
-    from policy.impact.rows import Row, Rows
+    from policy.impact.rows import ImpactRow, ImpactRows
 
 STYLES: Final = {
     ChangeKind.NO_START: BAD,
@@ -45,7 +45,7 @@ DEPLOYMENT: Final = "deployment"
 COLUMNS: Final = ReleaseCounts.__struct_fields__
 
 
-def text(rows: Rows[Any], counts: ImpactCounts, width: int = WIDTH) -> RenderableType:
+def text(rows: ImpactRows[Any], counts: ImpactCounts, width: int = WIDTH) -> RenderableType:
     """A fleet's impact as tables: the worst deployments, the causes of the changes, and the counts."""
     parts: list[RenderableType] = []
     changed = rows.worst()
@@ -58,13 +58,13 @@ def text(rows: Rows[Any], counts: ImpactCounts, width: int = WIDTH) -> Renderabl
     return Group(*parts, Text(headline(counts), STRONG), Text(), _by_kind(counts), Text(), _by_release(counts))
 
 
-def answer_text(rows: Rows[Any], counts: ImpactCounts, ignored: list[str]) -> str:
+def answer_text(rows: ImpactRows[Any], counts: ImpactCounts, ignored: list[str]) -> str:
     """A fleet's impact as text, with the names of the objects in which nothing that starts vLLM was found."""
     found = as_text(text(rows, counts))
     return f"{found}\n{escape_line(ignored_objects(ignored))}\n" if ignored else found
 
 
-def _deployments(changed: list[Row[Any]], width: int) -> RenderableType:
+def _deployments(changed: list[ImpactRow[Any]], width: int) -> RenderableType:
     """A line for each deployment, in this width: long names lose their start, as their end tells them apart."""
     releases = {row.at for row in changed}
     labels = ["change", *(["at"] if len(releases) > 1 else []), DEPLOYMENT, "made by"]
@@ -103,7 +103,7 @@ def _cut(counts: ImpactCounts, shown: int) -> Iterator[RenderableType]:
         yield Text(f"… and {left:,} more; `--limit N` shows more, `--format csv` all", QUIET)
 
 
-def _causes(rows: Rows[Any]) -> Iterator[RenderableType]:
+def _causes(rows: ImpactRows[Any]) -> Iterator[RenderableType]:
     yield Text("What makes the changes", STRONG)
     found = rows.worst_causes()
     table = Table.grid(padding=(0, 1, 0, 0))
@@ -121,7 +121,7 @@ def _causes(rows: Rows[Any]) -> Iterator[RenderableType]:
         yield Text(f"… and {counted(left, 'deployment', 'deployments')} by other causes", QUIET)
 
 
-def _remedies(rows: Rows[Any]) -> Iterator[RenderableType]:
+def _remedies(rows: ImpactRows[Any]) -> Iterator[RenderableType]:
     yield Text("What helps", STRONG)
     found = rows.first_remedies()
     table = Table.grid(padding=(0, 1, 0, 0))
@@ -138,7 +138,7 @@ def _remedies(rows: Rows[Any]) -> Iterator[RenderableType]:
         )
 
 
-def _undecided(rows: Rows[Any], counts: ImpactCounts) -> Iterator[RenderableType]:
+def _undecided(rows: ImpactRows[Any], counts: ImpactCounts) -> Iterator[RenderableType]:
     yield Text("Not decided", STRONG)
     for row in rows.undecided:
         yield Text(escape_line(f"{row.entry.title}: {row.cause}"))

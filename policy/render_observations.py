@@ -10,7 +10,7 @@ from rich.text import Text
 
 from policy.decision.decision import NO_RUNNER, OWN_RUNNER
 from policy.escaping import escape_line
-from policy.observation.comparison import Verdict
+from policy.observation.comparison import LogVerdict
 from policy.problems import fault_lines
 from policy.render import BAD, GOOD, STRONG, compact
 from policy.render_rows import table_of
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.observation.comparison import Comparison, Difference
+    from policy.observation.comparison import LogComparison, LogDifference
 
 STYLES: Final[dict[str, str]] = {
-    Verdict.AGREED: GOOD,
-    Verdict.DIFFERED: BAD,
-    Verdict.UNRELATED: STRONG,
-    Verdict.UNDECIDED: STRONG,
+    LogVerdict.AGREED: GOOD,
+    LogVerdict.DIFFERED: BAD,
+    LogVerdict.UNRELATED: STRONG,
+    LogVerdict.UNDECIDED: STRONG,
 }
 UNKNOWN: Final = "-"
 
 
-def comparisons(rows: Sequence[Comparison]) -> RenderableType:
+def comparisons(rows: Sequence[LogComparison]) -> RenderableType:
     """The engines of a log, a row each, and below them what differed and why."""
     table = table_of("verdict", "decided", "log", "vLLM", "engine")
     details: list[RenderableType] = []
@@ -48,14 +48,14 @@ def comparisons(rows: Sequence[Comparison]) -> RenderableType:
     return Group(table, *details)
 
 
-def engine_name(row: Comparison) -> str:
+def engine_name(row: LogComparison) -> str:
     """The name of an engine: its place in the log, or its model, with the line at which its log begins."""
     observed = row.observed
     name = observed.source or row.engine or observed.model or "engine"
     return f"{name}, line {observed.first_line}"
 
 
-def _decided(row: Comparison) -> str:
+def _decided(row: LogComparison) -> str:
     predicted = row.predicted
     if predicted is None:
         return UNKNOWN
@@ -63,14 +63,14 @@ def _decided(row: Comparison) -> str:
     return f"{runner}, {'starts' if predicted.starts else 'does not start'}"
 
 
-def _observed(row: Comparison) -> str:
+def _observed(row: LogComparison) -> str:
     observed = row.observed
     runner = observed.runner.upper() if observed.runner else "no runner shown"
     state = "no end shown" if observed.starts is None else "started" if observed.starts else "did not start"
     return f"{runner}, {state}"
 
 
-def _lines(row: Comparison) -> list[Text]:
+def _lines(row: LogComparison) -> list[Text]:
     found = [text for difference in row.differences for text in _difference(difference)]
     failure = row.observed.failure
     if failure is not None and not row.observed.starts:
@@ -81,7 +81,7 @@ def _lines(row: Comparison) -> list[Text]:
     return found
 
 
-def _difference(difference: Difference) -> list[Text]:
+def _difference(difference: LogDifference) -> list[Text]:
     values = f"decided {compact(difference.predicted)}, log {compact(difference.observed)}"
     head = Text.assemble((f"{difference.member}: ", BAD), escape_line(values))
     return [head, *(Text(escape_line(f"  {each.cause}: {each.message}")) for each in difference.explanations)]

@@ -14,7 +14,7 @@ from policy.cli.commands import command_app
 from policy.cli.console import FOUND, DefaultOption, JsonOption, RulesOption, err
 from policy.cli.fleet import FleetOptions, read_fleet
 from policy.cli.impact import IMPACT_REMEDIES
-from policy.cli.impact_formats import FORMATS, Report
+from policy.cli.impact_formats import FORMATS, ImpactReport
 from policy.cli.outputs import check_names, format_name, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
@@ -40,11 +40,11 @@ from policy.errors import RequestInvalid
 from policy.escaping import escape_line
 from policy.impact.answers import ReleaseAnswer, Undecided
 from policy.impact.changes import KINDS, change_of
-from policy.impact.impact import Comparison, Impact
-from policy.impact.run import Result
+from policy.impact.impact import Impact, ReleaseComparison
+from policy.impact.run import ImpactResult
 from policy.impact.summary import summary_of, undecidable
 from policy.impact.tally import Tally
-from policy.impact.targets import BASE, HEAD, Target
+from policy.impact.targets import BASE, HEAD, TargetRelease
 from policy.messages import counted, listed
 from policy.problems import request_problem
 from policy.rules.loader import default_folder
@@ -52,7 +52,7 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.fleet import Entry
+    from policy.cli.fleet import FleetEntry
     from policy.impact.changes import Answer
     from policy.policy import Policy
 
@@ -117,7 +117,7 @@ def compare(
         old = dict(_named(base, before, options))
         new = [*_named(head, after, options)]
         compared = [(entry, _comparison(old.get(name), entry, before, after)) for name, entry in new]
-    targets = (Target(BASE, before.releases.default), Target(HEAD, after.releases.default))
+    targets = (TargetRelease(BASE, before.releases.default), TargetRelease(HEAD, after.releases.default))
     tally = Tally(targets)
     for _, found in compared:
         tally.add(_result(found, None).summary)
@@ -125,7 +125,7 @@ def compare(
     for name, file in zip(names, files, strict=True):
         piece = FORMATS[name].piece
         results = ((entry, _result(found, piece)) for entry, found in compared)
-        report = Report(results, tally.counts, targets, after, TITLE, limit, today(), lambda: True)
+        report = ImpactReport(results, tally.counts, targets, after, TITLE, limit, today(), lambda: True)
         write_report(report, FORMATS[name], file)
     _say_others({name for name, _ in new}, set(old))
     worst = tally.worst()
@@ -134,14 +134,14 @@ def compare(
     raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)
 
 
-def _fails_newly(found: Comparison | RequestInvalid) -> bool:
+def _fails_newly(found: ReleaseComparison | RequestInvalid) -> bool:
     """Whether a deployment is new and does not start."""
     if isinstance(found, RequestInvalid) or found.from_ is not None:
         return False
     return any(isinstance(answer, ReleaseAnswer) and not answer.starts for answer in found.releases.values())
 
 
-def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[tuple[str, int], Entry]]:
+def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[tuple[str, int], FleetEntry]]:
     """Each deployment with its key: its name, and its number among the deployments with that name.
 
     The place of an unnamed deployment serves as its name, without the path of the file given to the command.
@@ -153,14 +153,16 @@ def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[t
         yield (own, number), entry
 
 
-def _comparison(old: Entry | None, new: Entry, before: Policy, after: Policy) -> Comparison | RequestInvalid:
+def _comparison(
+    old: FleetEntry | None, new: FleetEntry, before: Policy, after: Policy
+) -> ReleaseComparison | RequestInvalid:
     """What changes for a deployment; a new one has only the answer of the head."""
     if isinstance(new.request, RequestInvalid):
         return new.request
     impact = Impact(after, (), today(), from_own=True, remedies=IMPACT_REMEDIES)
     answer = impact.answer(new.request)
     if old is None:
-        return Comparison(None, {HEAD: answer}, [], None)
+        return ReleaseComparison(None, {HEAD: answer}, [], None)
     if isinstance(old.request, RequestInvalid):
         earlier: Answer = Undecided(request_problem(old.request, remedies=IMPACT_REMEDIES))
     elif before is after and impact.key(old.request) == impact.key(new.request):
@@ -169,15 +171,15 @@ def _comparison(old: Entry | None, new: Entry, before: Policy, after: Policy) ->
         earlier = Impact(before, (), today(), from_own=True, remedies=IMPACT_REMEDIES).answer(old.request)
     change = change_of(BASE, earlier, HEAD, answer)
     changes = [] if change is None else [change]
-    return Comparison(BASE, {BASE: earlier, HEAD: answer}, changes, None if change is None else change.kind)
+    return ReleaseComparison(BASE, {BASE: earlier, HEAD: answer}, changes, None if change is None else change.kind)
 
 
-def _result(found: Comparison | RequestInvalid, piece: object) -> Result:
+def _result(found: ReleaseComparison | RequestInvalid, piece: object) -> ImpactResult:
     """A comparison as a format writes it."""
     if isinstance(found, RequestInvalid):
         problem = request_problem(found, remedies=IMPACT_REMEDIES)
-        return Result(undecidable(problem.detail), None, problem)
-    return Result(summary_of(found), piece(found) if callable(piece) else None)
+        return ImpactResult(undecidable(problem.detail), None, problem)
+    return ImpactResult(summary_of(found), piece(found) if callable(piece) else None)
 
 
 def _say_others(new: set[tuple[str, int]], old: set[tuple[str, int]]) -> None:

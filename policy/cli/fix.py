@@ -39,8 +39,8 @@ from policy.errors import RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
 from policy.masking import masked
 from policy.pins.decider import PinDecider
-from policy.pins.pins import Source
-from policy.pins.verdicts import Verdict
+from policy.pins.pins import VariableSource
+from policy.pins.verdicts import PinVerdict
 from policy.problems import Problem, request_problem
 from policy.remedies.changes import VARIABLE_NAME
 from policy.request.items import ManifestDecision, object_of
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from policy.decision.decision import Decision
     from policy.edits.nodes import Node
     from policy.edits.plan import Refusal
-    from policy.edits.sources import Engine
+    from policy.edits.sources import EditedEngine
     from policy.pins.pins import Pin
     from policy.policy import Policy
 
@@ -64,7 +64,7 @@ app = command_app()
 MAX_ROUNDS: Final = 8
 """How often changed engines are decided again at most: an engine may have several things to fix."""
 UPGRADE: Final = "the remedy is another release; `--allow-upgrade` writes the tag of vLLM's own image"
-EDITABLE_SOURCES: Final = frozenset({Source.VARIABLES, Source.COMMAND})
+EDITABLE_SOURCES: Final = frozenset({VariableSource.VARIABLES, VariableSource.COMMAND})
 """The sources of a variable whose text can be edited."""
 NO_REMEDY: Final = "no remedy was found"
 NO_CHOICE: Final = "there is no remedy with this number"
@@ -228,7 +228,7 @@ class Fixer:
             problem = folder.placed_problem(path, problem)
         return replace(engine_fix, file=placed.file, path=placed.path, problem=problem, shown=folder.name_of(path))
 
-    def _remedies(self, engine: Engine) -> tuple[Decision | None, list[Remedy]]:
+    def _remedies(self, engine: EditedEngine) -> tuple[Decision | None, list[Remedy]]:
         """The decision of an engine with something to fix, and its remedies; None if there is nothing.
 
         Raises:
@@ -247,20 +247,20 @@ class Fixer:
             found = [*filter(is_upgrade, found), *(each for each in found if not is_upgrade(each))]
         return decision, [*found, *of_pin]
 
-    def _pin(self, engine: Engine) -> Pin | None:
+    def _pin(self, engine: EditedEngine) -> Pin | None:
         """The first redundant setting of the variable in an engine's text, if those are to be removed."""
         if Purpose.PINS not in self.wanted:
             return None
         _, pins = self.pins.decide(engine.request)
         return next(
-            (pin for pin, found in pins if found.now is Verdict.REDUNDANT and pin.source in EDITABLE_SOURCES), None
+            (pin for pin, found in pins if found.now is PinVerdict.REDUNDANT and pin.source in EDITABLE_SOURCES), None
         )
 
-    def _shown(self, engine: Engine, remedy: Remedy) -> FixRemedy:
+    def _shown(self, engine: EditedEngine, remedy: Remedy) -> FixRemedy:
         changes = [self._placed(engine, change) for change in remedy.change]
         return FixRemedy(remedy.purpose, changes, remedy.runner, remedy.starts)
 
-    def _placed(self, engine: Engine, change: Change) -> FixChange:
+    def _placed(self, engine: EditedEngine, change: Change) -> FixChange:
         """A change with its place in the file."""
         shown = FixChange(change.argument, change.variable, change.fact, change.field, change.from_, change.to)
         if not self.files.load(engine.file):

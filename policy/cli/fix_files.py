@@ -15,7 +15,7 @@ from policy.cli import script_files
 from policy.cli.decide import with_options
 from policy.cli.folder import FolderContents, advise_rendering, read_source
 from policy.cli.requests import MAX_FILE, REMEDIES, Unreadable, load_text
-from policy.edits.sources import Engine, Steps
+from policy.edits.sources import EditedEngine, PointerSteps
 from policy.errors import PolicyError, RequestInvalid
 from policy.parser.files import read_at_most
 from policy.pointer import steps_of
@@ -81,7 +81,7 @@ class Files:
         found = script_files.documents_of(self.path(file), text) if text.strip() else []
         return [{"unit": each["unit"]} for each in found] if file.endswith(UNITS) else found
 
-    def engines(self, texts: dict[str, str]) -> list[Engine | tuple[str, RequestInvalid]]:
+    def engines(self, texts: dict[str, str]) -> list[EditedEngine | tuple[str, RequestInvalid]]:
         """The engines with these texts.
 
         Raises:
@@ -89,11 +89,11 @@ class Files:
         """
         manifest, documents, _ = self.request(texts)
         if not isinstance(manifest, Manifest):
-            return [Engine("", self.name, Steps(documents, is_bare=False).of("/deployment"), manifest)]
+            return [EditedEngine("", self.name, PointerSteps(documents, is_bare=False).of("/deployment"), manifest)]
         base = manifest.request.pointer
         is_bare = self.folder is None and is_bare_manifest(join_documents(documents), self.policy.releases.images)
-        steps = Steps(documents, is_bare=is_bare)
-        found: list[Engine | tuple[str, RequestInvalid]] = []
+        steps = PointerSteps(documents, is_bare=is_bare)
+        found: list[EditedEngine | tuple[str, RequestInvalid]] = []
         for path, request in requests_of(manifest, self.policy.releases, REMEDIES, []):
             if isinstance(request, RequestInvalid):
                 found.append((path, request))
@@ -101,10 +101,10 @@ class Files:
                 index, *rest = steps_of(request.pointer.removeprefix(base))
                 place = self.folder.places[int(index)]
                 number = place.path.strip("[]") or "0"
-                found.append(Engine(path, place.file, (number, *rest), request))
+                found.append(EditedEngine(path, place.file, (number, *rest), request))
             else:
                 pointer = request.pointer.removeprefix(base) if is_bare else request.pointer
-                found.append(Engine(path, self.name, steps.of(pointer), request))
+                found.append(EditedEngine(path, self.name, steps.of(pointer), request))
         return found
 
     def request(self, texts: dict[str, str]) -> tuple[Request | Manifest, list[Any], list[str]]:

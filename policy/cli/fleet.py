@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policy.cli.fleet_size import FleetSize
-    from policy.cli.folder import Place as FilePlace
+    from policy.cli.folder import FilePlace
     from policy.errors import Remedies
     from policy.parser.yamltree import YamlNode
     from policy.rules.releases import Releases
@@ -37,7 +37,7 @@ LISTS: Final = ("items", "resources")
 """The fields in which an object lists others, such as kubectl's `List`."""
 
 
-class Place(Struct, frozen=True, gc=False, omit_defaults=True):
+class FleetPlace(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where a deployment is: its file, the line and column of the engine if the input has any, and its path."""
 
     file: str
@@ -52,7 +52,7 @@ class Place(Struct, frozen=True, gc=False, omit_defaults=True):
         return f"{self.file}{position}"
 
 
-class Entry(Struct, frozen=True, gc=False):
+class FleetEntry(Struct, frozen=True, gc=False):
     """A deployment of a fleet: its name, its place, and its request or why there is none.
 
     ``node`` is the engine in a YAML text, whose arguments have positions. ``root`` is the folder to which the file of
@@ -60,7 +60,7 @@ class Entry(Struct, frozen=True, gc=False):
     """
 
     name: str
-    place: Place
+    place: FleetPlace
     request: Request | RequestInvalid
     node: YamlNode | None = None
     root: str = ""
@@ -105,7 +105,7 @@ def read_fleet(
     ignored: list[str],
     command: str = "impact",
     size: FleetSize | None = None,
-) -> Iterator[Entry]:
+) -> Iterator[FleetEntry]:
     """The deployments in these files and folders, in their order; ``-`` is standard input.
 
     The names of objects in which nothing that starts vLLM was found are appended to ``ignored``. ``size`` counts the
@@ -122,14 +122,14 @@ def read_fleet(
             yield from _counted(found, releases, options, ignored, size)
 
 
-def request_of(entry: Entry) -> Request | RequestInvalid:
+def request_of(entry: FleetEntry) -> Request | RequestInvalid:
     """The request of a deployment, or why there is none."""
     return entry.request
 
 
 def _counted(
     found: Iterable[Found], releases: Releases, options: FleetOptions, ignored: list[str], size: FleetSize
-) -> Iterator[Entry]:
+) -> Iterator[FleetEntry]:
     """The deployments of the documents of an input, each document, or item of a list, counted before it is used."""
     has_ended = False
     for each in found:
@@ -147,11 +147,11 @@ def _counted(
         size.end()
 
 
-def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored: list[str]) -> Iterator[Entry]:
+def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored: list[str]) -> Iterator[FleetEntry]:
     """The deployments of a document, or the reason why it cannot be read."""
-    place = Place(found.file, found.line, found.column)
+    place = FleetPlace(found.file, found.line, found.column)
     if found.fault is not None:
-        yield Entry(_shown(place), place, RequestInvalid([RequestFault("", found.fault)]))
+        yield FleetEntry(_shown(place), place, RequestInvalid([RequestFault("", found.fault)]))
         return
     document = _without_record(found)
     if _is_list(found, document, releases):
@@ -164,7 +164,7 @@ def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored:
         parts = _parts(document)
         if parts is None:
             name = _name_of(document, "") or found.name
-            yield Entry(name[:MAX_NAME] or _shown(place, found.index), place, error)
+            yield FleetEntry(name[:MAX_NAME] or _shown(place, found.index), place, error)
             return
         for index, each in parts:
             path = _places_of(found, index)
@@ -186,17 +186,17 @@ def _items(found: Found, document: list[Any]) -> Iterator[Found]:
 def _entries(
     found: Found,
     document: Any,
-    place: Place,
+    place: FleetPlace,
     releases: Releases,
     options: FleetOptions,
     ignored: list[str],
-) -> Iterator[Entry]:
+) -> Iterator[FleetEntry]:
     request = read_request_or_manifest(_with_options(document, releases, options), releases)
     if isinstance(request, Request):
         node = found.tree
         where = place if node is None else replace(place, line=node.line, column=node.column)
         name = request.request_id or found.name or _shown(place, found.index)
-        yield Entry(name, where, request, _child(node, "deployment"), request_id=request.request_id)
+        yield FleetEntry(name, where, request, _child(node, "deployment"), request_id=request.request_id)
         return
     if options.version is not None:
         request = replace(request, overrides=True)
@@ -208,10 +208,10 @@ def _entries(
         file, rest = _file_of(found, path)
         node = _node_at(found.tree, base, path)
         line, column = (found.line, found.column) if node is None else (node.line, node.column)
-        where = Place(file, line, column, rest)
+        where = FleetPlace(file, line, column, rest)
         own = _alone(each, request, path)
         name = _engine_name(found, request, path)[:MAX_NAME]
-        yield Entry(name, where, own, node, found.root, request.request.request_id)
+        yield FleetEntry(name, where, own, node, found.root, request.request.request_id)
 
 
 def _alone(request: Request | RequestInvalid, manifest: Manifest, path: str) -> Request | RequestInvalid:
@@ -286,14 +286,14 @@ def _engine_name(found: Found, manifest: Manifest, path: str) -> str:
     file, rest = _file_of(found, path)
     if name != path:
         return name
-    return f"{file}: {rest}" if rest else found.name or _shown(Place(file, found.line), found.index)
+    return f"{file}: {rest}" if rest else found.name or _shown(FleetPlace(file, found.line), found.index)
 
 
 def _name_of(document: Any, path: str) -> str:
     return name_of(document, path) if type(document) is dict else ""
 
 
-def _shown(place: Place, index: int | None = None) -> str:
+def _shown(place: FleetPlace, index: int | None = None) -> str:
     """A name for a deployment without one: its file, line and number in a list."""
     if index is not None and not place.line:
         return f"{place.file}:{index + 1}"

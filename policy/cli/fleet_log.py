@@ -15,7 +15,7 @@ from policy.cli.fleet import entries_of
 from policy.cli.fleet_sources import Found
 
 if TYPE_CHECKING:
-    from policy.cli.fleet import Entry, FleetOptions
+    from policy.cli.fleet import FleetEntry, FleetOptions
     from policy.policy import Policy
 
 
@@ -38,7 +38,7 @@ def read_part(log: str | None, since: str | None, until: str | None) -> LogPart 
     return None if log is None else LogPart(log, since, until)
 
 
-def logged(part: LogPart, reader: LogReader | None, policy: Policy, options: FleetOptions) -> Iterator[Entry]:
+def logged(part: LogPart, reader: LogReader | None, policy: Policy, options: FleetOptions) -> Iterator[FleetEntry]:
     """The deployments of the requests in a decision log; the command fails if there is no log or no reader."""
     if reader is None:
         fail(USAGE, "--log: the log is read by the installed command `runner-policy`")

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 
 from policy.cli.fleet_parquet import PARQUET, PARQUET_MAGIC, TEXT_COLUMNS, parquet_rows, text_column
-from policy.cli.folder import FolderContents, Place, load_source
+from policy.cli.folder import FilePlace, FolderContents, load_source
 from policy.cli.requests import (
     MAX_FILE,
     MAX_VALUES,
@@ -58,7 +58,7 @@ class Found(Struct):
     fault: str | None = None
     line: int = 0
     column: int = 0
-    places: list[Place] | None = None
+    places: list[FilePlace] | None = None
     index: int | None = None
     name: str = ""
     root: str = ""

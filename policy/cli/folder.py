@@ -81,7 +81,7 @@ RENDERERS: Final = (
 )
 
 
-class Place(Struct, frozen=True):
+class FilePlace(Struct, frozen=True):
     """Where a document was found: its file, relative to the folder, and its path in the file's documents."""
 
     file: str
@@ -105,7 +105,7 @@ class FolderContents(Struct, frozen=True):
     """
 
     documents: list[Any]
-    places: list[Place]
+    places: list[FilePlace]
     unread: list[str]
     too_large: set[str]
 
@@ -134,7 +134,7 @@ class FolderContents(Struct, frozen=True):
         ]
         return problem(found.type.removeprefix(TYPE_PREFIX), faults)
 
-    def _split(self, path: str) -> tuple[Place, str]:
+    def _split(self, path: str) -> tuple[FilePlace, str]:
         index, _, rest = path.removeprefix("[").partition("]")
         return self.places[int(index)], rest
 
@@ -269,7 +269,9 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
             contents.documents.extend(documents)
             if trees is not None:
                 trees.extend(found or [None] * len(documents))
-            contents.places.extend(Place(name, f"[{at}]" if len(documents) > 1 else "") for at in range(len(documents)))
+            contents.places.extend(
+                FilePlace(name, f"[{at}]" if len(documents) > 1 else "") for at in range(len(documents))
+            )
             if count > MAX_FILES:
                 raise Unreadable(f"{escape_line(str(folder))}: more than {counted(MAX_FILES, 'file', 'files')}")
     if not count and contents.unread:

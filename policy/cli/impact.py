@@ -22,7 +22,7 @@ from policy.cli.fleet_log import logged, read_part
 from policy.cli.fleet_size import FleetSize
 from policy.cli.fleet_sources import STANDARD_INPUT
 from policy.cli.fleet_splits import is_uri
-from policy.cli.impact_formats import FORMATS, Report
+from policy.cli.impact_formats import FORMATS, ImpactReport
 from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, shows_progress, with_progress
 from policy.cli.outputs import check_names, format_name, output_file, write_report
 from policy.cli.report_options import (
@@ -52,9 +52,9 @@ from policy.cli.requests import (
     models_of,
     today,
 )
-from policy.errors import Remedies, Remedy
+from policy.errors import Remedies, RemedyKind
 from policy.impact.changes import KINDS
-from policy.impact.run import Job, Run
+from policy.impact.run import ImpactJob, Run
 from policy.impact.tally import Tally
 from policy.processes import available_cores
 from policy.rules.loader import default_folder
@@ -64,13 +64,13 @@ if TYPE_CHECKING:
 
     from policy.cli.impact_ray import ClusterJob
     from policy.impact.changes import ChangeKind
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
 
 app = command_app()
 IMPACT_REMEDIES: Final[Remedies] = {
     **REMEDIES,
-    Remedy.KNOWN_RELEASE: "compare two releases with `--from` and `--to`, or use the closest with `--nearest`",
-    Remedy.VERSION: "state it with `--from`",
+    RemedyKind.KNOWN_RELEASE: "compare two releases with `--from` and `--to`, or use the closest with `--nearest`",
+    RemedyKind.VERSION: "state it with `--from`",
 }
 """The remedies as ``impact`` words them; it has no ``--vllm-version``."""
 
@@ -155,7 +155,7 @@ def impact(
         environment={} if platform is None else {"platform": str(platform)},
         remedies=IMPACT_REMEDIES,
     )
-    job = Job(
+    job = ImpactJob(
         sources,
         default_release,
         targets,
@@ -182,14 +182,14 @@ def impact(
             cluster_results, work = _cluster(job, options, name)
             compared = interrupt.until(cluster_results(fleet or [], ray, policy.releases, work, ignored))
         results = with_progress(tally.counted(compared), lambda: None if size is None else size.total)
-        report = Report(
+        report = ImpactReport(
             results, tally.counts, targets, policy, title, limit, job.today, lambda: interrupt.signal is None
         )
         write_report(report, FORMATS[name], file)
     _end(tally, interrupt, ignored, threshold)
 
 
-def _cluster(job: Job, options: FleetOptions, name: str) -> tuple[Callable[..., Any], ClusterJob]:
+def _cluster(job: ImpactJob, options: FleetOptions, name: str) -> tuple[Callable[..., Any], ClusterJob]:
     """The function that decides on a cluster, and its job; the command fails without Ray."""
     try:
         from policy.cli.impact_ray import ClusterJob, cluster_results  # noqa: PLC0415  # an optional package
@@ -198,7 +198,7 @@ def _cluster(job: Job, options: FleetOptions, name: str) -> tuple[Callable[..., 
     return cluster_results, ClusterJob(job, options, FORMATS[name].reads_requests)
 
 
-def _compared(releases: str | None, targets: tuple[Target, ...]) -> str:
+def _compared(releases: str | None, targets: tuple[TargetRelease, ...]) -> str:
     """What is compared, in a title: the target, or the releases as they were named."""
     if releases is None:
         return targets[-1].name

@@ -16,7 +16,7 @@ from policy.cli.impact_sarif import MAX_RESULTS, sarif
 from policy.cli.outputs import Format, write_csv
 from policy.decision.decision import PolicyRef, encode
 from policy.impact.items import item_json
-from policy.impact.rows import Rows
+from policy.impact.rows import ImpactRows
 from policy.impact.run import json_piece, no_piece
 from policy.impact.summary import COLUMNS, problem_row, rows_of
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.cli.fleet import Entry
+    from policy.cli.fleet import FleetEntry
     from policy.impact.counts import ImpactCounts
-    from policy.impact.impact import Comparison
-    from policy.impact.run import Result
-    from policy.impact.targets import Target
+    from policy.impact.impact import ReleaseComparison
+    from policy.impact.run import ImpactResult
+    from policy.impact.targets import TargetRelease
     from policy.policy import Policy
 
 
-class Report(Struct):
+class ImpactReport(Struct):
     """What a format writes: the results in their order, then the ``counts``, which are complete at their end.
 
     ``limit`` is how many deployments a table shows, ``day`` the day for which the rules decide, and ``is_complete``
     tells whether the run was not interrupted.
     """
 
-    results: Iterator[tuple[Entry, Result]]
+    results: Iterator[tuple[FleetEntry, ImpactResult]]
     counts: ImpactCounts
-    targets: tuple[Target, ...]
+    targets: tuple[TargetRelease, ...]
     policy: Policy
     title: str
     limit: int
@@ -51,10 +51,10 @@ class Report(Struct):
     is_complete: Callable[[], bool]
 
 
-class ImpactFormat(Format[Report], frozen=True, kw_only=True):
+class ImpactFormat(Format[ImpactReport], frozen=True, kw_only=True):
     """A format; ``piece`` converts each comparison for it, and with ``reads_requests`` it shows places in requests."""
 
-    piece: Callable[[Comparison], Any]
+    piece: Callable[[ReleaseComparison], Any]
     reads_requests: bool = False
 
 
@@ -65,34 +65,34 @@ COLUMN_TYPES: Final = {"line": "int32", "column": "int32", "starts": "bool"}
 ROWS_OF_BATCH: Final = 20_000
 
 
-def _text(report: Report, target: IO[bytes]) -> None:
+def _text(report: ImpactReport, target: IO[bytes]) -> None:
     from policy.render import as_text  # noqa: PLC0415  # other formats need no rich
     from policy.render_impact import text  # noqa: PLC0415  # as above
 
     target.write(as_text(text(collected(report), report.counts)).encode())
 
 
-def _tables(report: Report) -> RenderableType:
+def _tables(report: ImpactReport) -> RenderableType:
     from policy.render_impact import text  # noqa: PLC0415  # other formats need no rich
 
     return text(collected(report), report.counts, out.console.width)
 
 
-def _markdown(report: Report, target: IO[bytes]) -> None:
+def _markdown(report: ImpactReport, target: IO[bytes]) -> None:
     from policy.cli.impact_markdown import markdown  # noqa: PLC0415  # only needed for Markdown
 
     target.write(markdown(collected(report), report.counts, report.title).encode() + b"\n")
 
 
-def collected(report: Report) -> Rows[Entry]:
+def collected(report: ImpactReport) -> ImpactRows[FleetEntry]:
     """The rows that people read, of all results."""
-    rows: Rows[Entry] = Rows(report.limit)
+    rows: ImpactRows[FleetEntry] = ImpactRows(report.limit)
     for entry, result in report.results:
         rows.add(entry, result.summary)
     return rows
 
 
-def _json(report: Report, target: IO[bytes]) -> None:
+def _json(report: ImpactReport, target: IO[bytes]) -> None:
     names, revision = [target.name for target in report.targets], PolicyRef(report.policy.revision)
     target.write(b'{"targets":%b,"policy":%b,"items":[' % (encode(names), encode(revision)))
     separator = b"\n"
@@ -102,23 +102,23 @@ def _json(report: Report, target: IO[bytes]) -> None:
     target.write(b'\n],"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
 
 
-def _json_lines(report: Report, target: IO[bytes]) -> None:
+def _json_lines(report: ImpactReport, target: IO[bytes]) -> None:
     for entry, result in report.results:
         target.write(_item(entry, result) + b"\n")
     target.write(b'{"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
 
 
-def _item(entry: Entry, result: Result) -> bytes:
-    """A deployment as a JSON object: its name and place, and the fields of its ``Comparison`` or the problem."""
+def _item(entry: FleetEntry, result: ImpactResult) -> bytes:
+    """A deployment as a JSON object: its name and place, and the fields of its ``ReleaseComparison`` or the problem."""
     return item_json(entry.name, entry.request_id, entry.place, result.problem or result.piece)
 
 
-def row_piece(found: Comparison) -> tuple[tuple[Any, ...], ...]:
+def row_piece(found: ReleaseComparison) -> tuple[tuple[Any, ...], ...]:
     """A comparison as columns of rows."""
     return tuple(zip(*rows_of(found), strict=True))
 
 
-def _columns(entry: Entry, result: Result) -> tuple[tuple[Any, ...], ...]:
+def _columns(entry: FleetEntry, result: ImpactResult) -> tuple[tuple[Any, ...], ...]:
     piece = result.piece
     if piece is None:
         piece = tuple((value,) for value in problem_row(result.summary.why))
@@ -128,12 +128,12 @@ def _columns(entry: Entry, result: Result) -> tuple[tuple[Any, ...], ...]:
     return (*((value,) * number for value in own), *piece)
 
 
-def _csv(report: Report, target: IO[bytes]) -> None:
+def _csv(report: ImpactReport, target: IO[bytes]) -> None:
     rows = (zip(*_columns(entry, result), strict=True) for entry, result in report.results)
     write_csv(target, [*OWN_COLUMNS, *COLUMNS], chain.from_iterable(rows))
 
 
-def _parquet(report: Report, target: IO[bytes]) -> None:
+def _parquet(report: ImpactReport, target: IO[bytes]) -> None:
     from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
 
@@ -167,13 +167,13 @@ def _parquet(report: Report, target: IO[bytes]) -> None:
         raise failed[0]
 
 
-def _sarif(report: Report, target: IO[bytes]) -> None:
+def _sarif(report: ImpactReport, target: IO[bytes]) -> None:
     report.limit = MAX_RESULTS
     rows = collected(report)
     target.write(encode(sarif(rows, report.policy, complete=report.is_complete())) + b"\n")
 
 
-def _html(report: Report, target: IO[bytes]) -> None:
+def _html(report: ImpactReport, target: IO[bytes]) -> None:
     data = Data()
     for entry, result in report.results:
         data.add(entry, result)

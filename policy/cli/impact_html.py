@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
 
-    from policy.cli.fleet import Entry
-    from policy.impact.run import Result
+    from policy.cli.fleet import FleetEntry
+    from policy.impact.run import ImpactResult
     from policy.policy import Policy
 
 TEMPLATE: Final = "impact_report.html"
@@ -59,7 +59,7 @@ class Data:
         nothing: dict[str, Any] = {"from": None, "releases": {}, "changes": [], "kind": None}
         self._nothing = {name: self._packer.add(value) for name, value in nothing.items()}
 
-    def add(self, entry: Entry, result: Result) -> None:
+    def add(self, entry: FleetEntry, result: ImpactResult) -> None:
         """Add a deployment."""
         add = self._packer.add
         found = {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.impact.counts import ImpactCounts
-    from policy.impact.rows import Row, Rows
+    from policy.impact.rows import ImpactRow, ImpactRows
 
 MAX_SHOWN: Final = 10
 """How many deployments are not folded."""
@@ -23,7 +23,7 @@ MAX_FOLDED: Final = 200
 COLUMNS: Final = ReleaseCounts.__struct_fields__
 
 
-def markdown(rows: Rows[Any], counts: ImpactCounts, title: str) -> str:
+def markdown(rows: ImpactRows[Any], counts: ImpactCounts, title: str) -> str:
     """A fleet's impact as Markdown that fits a screen and folds the rest."""
     changed = rows.worst()
     lines = [f"### {title}", "", f"**{headline(counts)}.**", ""]
@@ -56,7 +56,7 @@ def markdown(rows: Rows[Any], counts: ImpactCounts, title: str) -> str:
     return bounded("\n".join(lines), parts, end)
 
 
-def _table(rows: list[Row[Any]]) -> Iterator[str]:
+def _table(rows: list[ImpactRow[Any]]) -> Iterator[str]:
     yield "| change | deployment | made by | to do |"
     yield "|---|---|---|---|"
     for row in rows:
@@ -66,7 +66,7 @@ def _table(rows: list[Row[Any]]) -> Iterator[str]:
         yield f"| {_change(row)} | {name} | {cause} | {'; '.join(filter(None, actions))} |"
 
 
-def _change(row: Row[Any]) -> str:
+def _change(row: ImpactRow[Any]) -> str:
     """The kind of a change, the runners unless the kind names them, and the release."""
     step = "" if row.step.replace("→", "to") == row.label else f", {row.step}"
     return f"{row.label}{step} at {cell(row.at)}"

@@ -28,16 +28,16 @@ from ray.data import Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
 from policy.cli.console import USAGE, fail
-from policy.cli.fleet import Entry, FleetOptions, entries_of, read_fleet, request_of
+from policy.cli.fleet import FleetEntry, FleetOptions, entries_of, read_fleet, request_of
 from policy.cli.fleet_splits import Split, documents_in, is_uri, splits_of
 from policy.escaping import escape_line
-from policy.impact.run import DECISIONS_OF_CHUNK, Job, Run, loaded
+from policy.impact.run import DECISIONS_OF_CHUNK, ImpactJob, Run, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policy.cli.fleet_sources import RawDocument
-    from policy.impact.run import Result
+    from policy.impact.run import ImpactResult
     from policy.policy import Policy
     from policy.request.request import Request
     from policy.rules.releases import Releases
@@ -57,7 +57,7 @@ CHUNKS_OF_TASK: Final = 4
 class ClusterJob(Struct, frozen=True):
     """What a task needs: the job, how deployments are read, and whether the format needs their requests."""
 
-    job: Job
+    job: ImpactJob
     options: FleetOptions
     keeps_requests: bool
 
@@ -72,12 +72,12 @@ class Part(Struct, frozen=True):
 class ReadEntries(Struct, frozen=True):
     """Deployments that were read already, because their files belong together."""
 
-    entries: list[Entry]
+    entries: list[FleetEntry]
 
 
 def cluster_results(
     names: list[str], address: str, releases: Releases, work: ClusterJob, ignored: list[str]
-) -> Iterator[tuple[Entry, Result]]:
+) -> Iterator[tuple[FleetEntry, ImpactResult]]:
     """The deployments of a fleet with their results, in their order, from a Ray cluster.
 
     The command fails at once if there is no cluster, or a file cannot be read.
@@ -162,7 +162,9 @@ def _read(part: Part | ReadEntries) -> Iterable[pa.Table]:
     return [pa.table({"file": [part.shown] * len(documents), "document": pa.array(documents, pa.binary())})]
 
 
-def _results(parts: list[Part | ReadEntries], work: ClusterJob, ignored: list[str]) -> Iterator[tuple[Entry, Result]]:
+def _results(
+    parts: list[Part | ReadEntries], work: ClusterJob, ignored: list[str]
+) -> Iterator[tuple[FleetEntry, ImpactResult]]:
     try:
         yield from _decided(parts, work, ignored)
     except ray.exceptions.RayTaskError as error:
@@ -173,7 +175,9 @@ def _results(parts: list[Part | ReadEntries], work: ClusterJob, ignored: list[st
         ray.shutdown()
 
 
-def _decided(parts: list[Part | ReadEntries], work: ClusterJob, ignored: list[str]) -> Iterator[tuple[Entry, Result]]:
+def _decided(
+    parts: list[Part | ReadEntries], work: ClusterJob, ignored: list[str]
+) -> Iterator[tuple[FleetEntry, ImpactResult]]:
     if not parts:
         return
     fleet = ray.data.read_datasource(FleetSource(parts), override_num_blocks=len(parts))
@@ -184,7 +188,7 @@ def _decided(parts: list[Part | ReadEntries], work: ClusterJob, ignored: list[st
             yield from pickle.loads(row["results"])  # noqa: S301  # from a task of this program
 
 
-_worker: dict[str, tuple[ClusterJob, Policy, Run[Request, Result]]] = {}
+_worker: dict[str, tuple[ClusterJob, Policy, Run[Request, ImpactResult]]] = {}
 """The job of this process of the cluster, by its reference."""
 
 
@@ -200,7 +204,7 @@ def _compare(reference: Any, batch: pa.Table) -> pa.Table:
     return pa.table({"results": [pickle.dumps(results)], "ignored": pa.array([ignored], pa.list_(pa.string()))})
 
 
-def _started(reference: Any) -> tuple[ClusterJob, Policy, Run[Request, Result]]:
+def _started(reference: Any) -> tuple[ClusterJob, Policy, Run[Request, ImpactResult]]:
     key = reference.hex()
     if key not in _worker:
         work: ClusterJob = ray.get(reference)
@@ -211,8 +215,8 @@ def _started(reference: Any) -> tuple[ClusterJob, Policy, Run[Request, Result]]:
     return _worker[key]
 
 
-def _entries(row: dict[str, Any], policy: Policy, options: FleetOptions, ignored: list[str]) -> Iterable[Entry]:
-    document: RawDocument | list[Entry] = pickle.loads(row["document"])  # noqa: S301  # from this program
+def _entries(row: dict[str, Any], policy: Policy, options: FleetOptions, ignored: list[str]) -> Iterable[FleetEntry]:
+    document: RawDocument | list[FleetEntry] = pickle.loads(row["document"])  # noqa: S301  # from this program
     if isinstance(document, list):
         return document
     return entries_of(document.found(row["file"]), policy.releases, options, ignored)

@@ -19,7 +19,7 @@ from policy.messages import listed, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
     from policy.rules.releases import Releases
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ EVERY: Final = 0.2
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def read_targets(releases: Releases, from_: str | None, to: str | None, names: str | None) -> list[Target]:
+def read_targets(releases: Releases, from_: str | None, to: str | None, names: str | None) -> list[TargetRelease]:
     """The targets that the options name; the command fails if they name none or an unknown one."""
     if (to is None) == (names is None):
         fail(
@@ -56,7 +56,7 @@ def read_targets(releases: Releases, from_: str | None, to: str | None, names: s
         fail(USAGE, f"{error}; {TARGET_ADVICE}")
 
 
-def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> tuple[Target, ...]:
+def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> tuple[TargetRelease, ...]:
     """The release of ``--from``, if it is given, and then those of ``--to``; the command fails if one is unknown."""
     try:
         first = [] if from_ is None else [target_of(from_, releases)]
@@ -67,7 +67,7 @@ def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> 
     return (*first, *(target for target in later if target not in first))
 
 
-def _listed(names: str, releases: Releases) -> list[Target]:
+def _listed(names: str, releases: Releases) -> list[TargetRelease]:
     """The targets in a list such as ``0.22.0,0.30.0..0.33.0``.
 
     Raises:

@@ -25,8 +25,8 @@ from policy.request.request import Request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.fleet import Entry
-    from policy.impact.rows import Row, Rows
+    from policy.cli.fleet import FleetEntry
+    from policy.impact.rows import ImpactRow, ImpactRows
     from policy.parser.yamltree import YamlNode
     from policy.policy import Policy
 
@@ -46,7 +46,7 @@ PLACE: Final = re.compile(r"(?:args|command)\[[0-9]{1,6}\]")
 ENV: Final = "env."
 
 
-def sarif(rows: Rows[Entry], policy: Policy, *, complete: bool) -> dict[str, Any]:
+def sarif(rows: ImpactRows[FleetEntry], policy: Policy, *, complete: bool) -> dict[str, Any]:
     """The document of the rows: the changed deployments, the worst first, then the undecided ones."""
     shown = [*rows.worst(), *rows.undecided][:MAX_RESULTS]
     ids = [*map(str, KINDS), UNDECIDED]
@@ -72,7 +72,7 @@ def _level(kind: str) -> str:
     return "error" if kind == UNDECIDED else LEVELS.get(ChangeKind(kind), "warning")
 
 
-def _result(row: Row[Entry], ids: list[str], policy: Policy) -> dict[str, Any]:
+def _result(row: ImpactRow[FleetEntry], ids: list[str], policy: Policy) -> dict[str, Any]:
     change = row.summary.change
     kind = UNDECIDED if change is None else str(change.kind)
     if change is None:
@@ -112,7 +112,7 @@ def _uri(file: str) -> str:
     return quote("stdin" if file == "-" else file, safe="/", errors="replace")
 
 
-def _position(row: Row[Entry], policy: Policy) -> tuple[int, int]:
+def _position(row: ImpactRow[FleetEntry], policy: Policy) -> tuple[int, int]:
     """The line and column of the argument that makes a change, else of the engine, else of the file's start."""
     node, place = row.entry.node, row.entry.place
     at = max(place.line, 1), max(place.column, 1)
@@ -125,7 +125,7 @@ def _position(row: Row[Entry], policy: Policy) -> tuple[int, int]:
     return at
 
 
-def _origins(row: Row[Entry], policy: Policy) -> Iterator[str]:
+def _origins(row: ImpactRow[FleetEntry], policy: Policy) -> Iterator[str]:
     """The origins of the facts of the rules that make a change, and the places that its errors name."""
     change, request = row.summary.change, row.entry.request
     if change is None or not isinstance(request, Request) or request.deployment is None:

@@ -33,7 +33,7 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.fleet import Entry
+    from policy.cli.fleet import FleetEntry
     from policy.policy import Policy
 
 app = command_app()
@@ -84,7 +84,7 @@ def lint(
     raise typer.Exit(FOUND if stopped or (left and strict) else 0)
 
 
-def _entries(files: list[str], policy: Policy, options: FleetOptions) -> Iterator[tuple[Entry, bool]]:
+def _entries(files: list[str], policy: Policy, options: FleetOptions) -> Iterator[tuple[FleetEntry, bool]]:
     """The deployments in files, without what is neither a manifest nor a request, such as a tool's configuration.
 
     Each is with whether it is what could not be read, because it is missing or exceeds a limit.
@@ -97,7 +97,7 @@ def _entries(files: list[str], policy: Policy, options: FleetOptions) -> Iterato
                 yield from ((entry, found.is_unread) for entry in entries_of(found, policy.releases, options, []))
 
 
-def _judged(entry: Entry, impact: Impact) -> tuple[list[str], str]:
+def _judged(entry: FleetEntry, impact: Impact) -> tuple[list[str], str]:
     """Why an engine would not start, and why that cannot be decided; both are empty if it starts."""
     if isinstance(entry.request, RequestInvalid):
         return [], request_problem(entry.request, remedies=REMEDIES).detail
@@ -107,7 +107,7 @@ def _judged(entry: Entry, impact: Impact) -> tuple[list[str], str]:
     return ([] if answer.starts else [*answer.launch_errors, *answer.startup_errors] or [NO_RUNNER]), ""
 
 
-def _place(entry: Entry) -> str:
+def _place(entry: FleetEntry) -> str:
     """The place of an engine, as compilers print it."""
     place = entry.place
     return ":".join(str(part) for part in (entry.path, place.line, place.column) if part)

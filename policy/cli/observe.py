@@ -31,8 +31,8 @@ from policy.cli.requests import (
 from policy.decision.decision import encode
 from policy.errors import RequestInvalid
 from policy.escaping import escape_line
-from policy.observation.comparison import Verdict
-from policy.observation.matching import Candidate
+from policy.observation.comparison import LogVerdict
+from policy.observation.matching import CandidateEngine
 from policy.observation.prediction import Predictor
 from policy.observation.reader import MAX_ENGINES, TooManyEngines, read_log
 from policy.problems import request_problem
@@ -107,7 +107,7 @@ def observe(
         from policy import render_observations  # noqa: PLC0415  # JSON in a pipe needs no rich
 
         show(render_observations.comparisons(rows))
-    raise typer.Exit(0 if all(row.verdict in {Verdict.AGREED, Verdict.UNRELATED} for row in rows) else FOUND)
+    raise typer.Exit(0 if all(row.verdict in {LogVerdict.AGREED, LogVerdict.UNRELATED} for row in rows) else FOUND)
 
 
 def _read(file: str) -> list[LoggedEngine]:
@@ -127,19 +127,21 @@ def _read(file: str) -> list[LoggedEngine]:
     return engines
 
 
-def _candidates(policy: Policy, document: Any, folder: FolderContents | None, *, overrides: bool) -> list[Candidate]:
+def _candidates(
+    policy: Policy, document: Any, folder: FolderContents | None, *, overrides: bool
+) -> list[CandidateEngine]:
     """The engines of a deployment, a manifest, or a folder with manifests, whose unreadable files are reported."""
     for line in [] if folder is None else folder.unread:
         err.print(line, markup=False)
     request = read_request(policy, as_request(policy, document), explain=False, overrides=overrides)
     if isinstance(request, Request):
-        return [Candidate("", "", request)]
+        return [CandidateEngine("", "", request)]
     try:
         found = requests_of(request, policy.releases, REMEDIES)
     except RequestInvalid as error:
         fail_request(error)
     names = {path: name_of(request.document, path) if folder is None else folder.name_of(path) for path, _ in found}
-    return [Candidate(names[path], path, each) for path, each in found]
+    return [CandidateEngine(names[path], path, each) for path, each in found]
 
 
 def _problem(error: RequestInvalid) -> Problem:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.cli.pin_rows import Line, Report
+    from policy.cli.pin_rows import PinLine, PinReport
 
 COLUMNS: Final = (
     "deployment",
@@ -43,24 +43,24 @@ COLUMNS: Final = (
 """The columns of a row, one for each pin and release."""
 
 
-def _text(report: Report, target: IO[bytes]) -> None:
+def _text(report: PinReport, target: IO[bytes]) -> None:
     from policy.cli.pin_text import text  # noqa: PLC0415  # other formats need no rich
     from policy.render import WIDTH, as_text  # noqa: PLC0415  # as above
 
     target.write(as_text(text(rows_of(report), report, WIDTH)).encode())
 
 
-def _tables(report: Report) -> RenderableType:
+def _tables(report: PinReport) -> RenderableType:
     from policy.cli.pin_text import text  # noqa: PLC0415  # as above
 
     return text(rows_of(report), report, out.console.width)
 
 
-def _markdown(report: Report, target: IO[bytes]) -> None:
+def _markdown(report: PinReport, target: IO[bytes]) -> None:
     target.write(markdown(rows_of(report), report).encode() + b"\n")
 
 
-def _item(line: Line) -> bytes:
+def _item(line: PinLine) -> bytes:
     """A pin as a JSON object: the deployment's name, the place, and what the pin does in each release."""
     entry = line.entry
     start = b'{"name":%b,"request_id":%b,"place":%b,' % (
@@ -82,7 +82,7 @@ def _item(line: Line) -> bytes:
     return start + encode(pin)[1:]
 
 
-def _json(report: Report, target: IO[bytes]) -> None:
+def _json(report: PinReport, target: IO[bytes]) -> None:
     target.write(b'{"targets":%b,"items":[' % encode(report.targets))
     separator = b"\n"
     for line in report.lines:
@@ -91,17 +91,17 @@ def _json(report: Report, target: IO[bytes]) -> None:
     target.write(b'\n],"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
 
 
-def _json_lines(report: Report, target: IO[bytes]) -> None:
+def _json_lines(report: PinReport, target: IO[bytes]) -> None:
     for line in report.lines:
         target.write(_item(line) + b"\n")
     target.write(b'{"counts":%b,"complete":%b}\n' % (encode(report.counts), encode(report.is_complete())))
 
 
-def _csv(report: Report, target: IO[bytes]) -> None:
+def _csv(report: PinReport, target: IO[bytes]) -> None:
     write_csv(target, COLUMNS, chain.from_iterable(map(_rows, report.lines)))
 
 
-def _rows(line: Line) -> Iterator[tuple[Any, ...]]:
+def _rows(line: PinLine) -> Iterator[tuple[Any, ...]]:
     entry, place, pin = line.entry, line.place, line.pin
     own = (entry.name, getattr(entry.request, "request_id", None), place.file, place.line or None, place.column or None)
     if pin is None:

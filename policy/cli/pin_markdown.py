@@ -12,7 +12,7 @@ from policy.pins.verdicts import VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.pin_rows import Line, Report, Rows
+    from policy.cli.pin_rows import PinLine, PinReport, PinRows
 
 MAX_SHOWN: Final = 10
 """How many pins are shown unfolded."""
@@ -20,7 +20,7 @@ MAX_FOLDED: Final = 200
 """The most rows that a folded part has."""
 
 
-def markdown(rows: Rows, report: Report) -> str:
+def markdown(rows: PinRows, report: PinReport) -> str:
     """The pins as Markdown that fits a screen and folds the rest."""
     counts = report.counts
     lines = [line for _, line in rows.pins]
@@ -51,7 +51,7 @@ def markdown(rows: Rows, report: Report) -> str:
     return bounded("\n".join(head), parts, [f"{left:,} more pins are not listed."] if left > 0 else [])
 
 
-def _table(lines: list[Line]) -> Iterator[str]:
+def _table(lines: list[PinLine]) -> Iterator[str]:
     yield "| verdict | value | deployment | place | later | why |"
     yield "|---|---|---|---|---|---|"
     for line in lines:

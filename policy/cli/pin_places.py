@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from policy.cli.requests import Unreadable, load_text
 from policy.decision.remedies import Change
-from policy.edits.layers import Layer, Lines, documents_of
+from policy.edits.layers import Lines, TextLayer, documents_of
 from policy.edits.nodes import Node, node_at
 from policy.edits.places import places_of
-from policy.edits.sources import Engine, located
+from policy.edits.sources import EditedEngine, located
 from policy.edits.variable_places import variable_places
 from policy.errors import RulesInvalid
 from policy.facts.vocabulary import VARIABLE
-from policy.pins.pins import Source
+from policy.pins.pins import VariableSource
 from policy.remedies.changes import VARIABLE_NAME
 from policy.request.manifest import path_steps
 from policy.request.request import Request
@@ -29,7 +29,7 @@ from policy.request.request import Request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.fleet import Entry, Place
+    from policy.cli.fleet import FleetEntry, FleetPlace
     from policy.parser.yamltree import YamlNode
     from policy.pins.decider import PinVerdicts
 
@@ -50,9 +50,9 @@ class PinPlaces:
         self._documents: list[Node] = []
         self._lines = Lines("")
 
-    def of(self, entry: Entry, pin: PinVerdicts) -> Place:
+    def of(self, entry: FleetEntry, pin: PinVerdicts) -> FleetPlace:
         """The place of a pin, or else that of its engine."""
-        if pin.source is Source.IMAGE:
+        if pin.source is VariableSource.IMAGE:
             return _of_image(entry)
         found = None
         if entry.place.file != "-" and not _is_line(entry):
@@ -60,30 +60,30 @@ class PinPlaces:
         found = found or _in_tree(entry, pin)
         return entry.place if found is None else replace(entry.place, line=found[0], column=found[1])
 
-    def _in_file(self, entry: Entry, pin: PinVerdicts) -> tuple[int, int] | None:
+    def _in_file(self, entry: FleetEntry, pin: PinVerdicts) -> tuple[int, int] | None:
         path = Path(entry.root) / entry.place.file
         if path != self._file:
             self._read(path)
         if not self._documents or not isinstance(entry.request, Request):
             return None
         steps = _steps(entry, self._documents)
-        engine = Engine(entry.place.path, entry.place.file, steps, entry.request)
-        layer = Layer(self._text)
+        engine = EditedEngine(entry.place.path, entry.place.file, steps, entry.request)
+        layer = TextLayer(self._text)
         _, document, node = located(layer, self._documents, engine)
-        if pin.source is Source.FACTS:
+        if pin.source is VariableSource.FACTS:
             fact = node_at(node, ("facts", *VARIABLE.split("."))) or node_at(node, ("facts", VARIABLE))
             return None if fact is None else self._lines.position(fact.start)
         change = Change(variable=VARIABLE_NAME, to=None)
-        offset = self._of_command(layer, node, pin) if pin.source is Source.COMMAND else None
+        offset = self._of_command(layer, node, pin) if pin.source is VariableSource.COMMAND else None
         if offset is None:
             offsets = [place.offset for place in islice(places_of(layer, document, node, engine, change), MAX_TRIES)]
             words = [each for name in COMMAND if (each := node_at(node, (name,))) is not None]
             beside = [each for each in offsets if not any(word.start <= each < word.end for word in words)]
-            found = offsets if pin.source is Source.COMMAND else beside or offsets
+            found = offsets if pin.source is VariableSource.COMMAND else beside or offsets
             offset = next(iter(found), None)
         return None if offset is None else self._lines.position(offset)
 
-    def _of_command(self, layer: Layer, node: Node, pin: PinVerdicts) -> int | None:
+    def _of_command(self, layer: TextLayer, node: Node, pin: PinVerdicts) -> int | None:
         """The offset of the word of the command that sets the variable."""
         word = node_at(node, tuple(path_steps(pin.at))) or node_at(node, ("deployment", *path_steps(pin.at)))
         if word is None:
@@ -101,19 +101,19 @@ class PinPlaces:
         self._text, self._lines = text, Lines(text)
 
 
-def _is_line(entry: Entry) -> bool:
+def _is_line(entry: FleetEntry) -> bool:
     """Whether an entry is a line of JSON or a row of a file that is not read as one text."""
     return entry.place.line > 0 and entry.node is None and entry.place.column == 0
 
 
-def _of_image(entry: Entry) -> Place:
+def _of_image(entry: FleetEntry) -> FleetPlace:
     """The place of the engine's image."""
     node = entry.node
     image = node.value.get("image") if node is not None and isinstance(node.value, dict) else None
     return entry.place if image is None else replace(entry.place, line=image.line, column=image.column)
 
 
-def _steps(entry: Entry, documents: list[Node]) -> tuple[str, ...]:
+def _steps(entry: FleetEntry, documents: list[Node]) -> tuple[str, ...]:
     """The steps from a file's documents to an engine, which begin with the index of the document."""
     steps = path_steps(entry.place.path)
     if len(documents) > 1 and steps and steps[0].isdecimal():
@@ -129,7 +129,7 @@ def _steps(entry: Entry, documents: list[Node]) -> tuple[str, ...]:
     return ("0", *steps)
 
 
-def _in_tree(entry: Entry, pin: PinVerdicts) -> tuple[int, int] | None:
+def _in_tree(entry: FleetEntry, pin: PinVerdicts) -> tuple[int, int] | None:
     """The place of the variable in the engine's own values, of a text that was read as a stream."""
     node = entry.node
     if node is None:
@@ -137,7 +137,7 @@ def _in_tree(entry: Entry, pin: PinVerdicts) -> tuple[int, int] | None:
     fields = node.value if isinstance(node.value, dict) else {}
     words = [fields[name] for name in COMMAND if name in fields]
     others = [each for name, each in fields.items() if name not in COMMAND]
-    first, second = (words, others) if pin.source is Source.COMMAND else (others, words)
+    first, second = (words, others) if pin.source is VariableSource.COMMAND else (others, words)
     found = next(chain(_settings(first), _settings(second), _settings([node])), None)
     return None if found is None else (found.line, found.column)
 

@@ -15,33 +15,33 @@ from policy.pins.verdicts import VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policy.cli.fleet import Entry, Place
+    from policy.cli.fleet import FleetEntry, FleetPlace
     from policy.pins.decider import PinVerdicts
-    from policy.pins.run import PinCounts, Result
-    from policy.pins.verdicts import PinAnswer, Verdict
+    from policy.pins.run import PinCounts, PinResult
+    from policy.pins.verdicts import PinAnswer, PinVerdict
 
 NOW: Final = "now"
 MAX_CAUSES: Final = 1_000
 
 
-class Line(Struct, frozen=True):
+class PinLine(Struct, frozen=True):
     """A deployment's pin with its place; a deployment that cannot be read has none, and ``problem`` says why."""
 
-    entry: Entry
-    place: Place
+    entry: FleetEntry
+    place: FleetPlace
     from_: str | None
     pin: PinVerdicts | None
     problem: str = ""
-    result: Result | None = None
+    result: PinResult | None = None
 
 
-class Report(Struct):
+class PinReport(Struct):
     """What a format writes: the pins in the order of the fleet, then the ``counts``, which are complete at their end.
 
     ``limit`` is how many pins a table shows; ``is_complete`` whether the run was not interrupted.
     """
 
-    lines: Iterator[Line]
+    lines: Iterator[PinLine]
     counts: PinCounts
     targets: tuple[str, ...]
     title: str
@@ -49,26 +49,26 @@ class Report(Struct):
     is_complete: Callable[[], bool]
 
 
-class Cause(Struct):
+class VerdictCause(Struct):
     """What makes a verdict in the same releases, for ``number`` pins; ``why`` is the text of the first pin."""
 
-    verdict: Verdict
+    verdict: PinVerdict
     releases: str
     rules: str
     why: str
     number: int = 0
 
 
-class Rows(Struct):
+class PinRows(Struct):
     """The worst pins, at most ``limit``, as many deployments that cannot be read, and what makes the verdicts."""
 
     limit: int
-    pins: list[tuple[tuple[int, int, int], Line]] = []
-    unread: list[Line] = []
-    causes: dict[tuple[str, str, str], Cause] = {}
+    pins: list[tuple[tuple[int, int, int], PinLine]] = []
+    unread: list[PinLine] = []
+    causes: dict[tuple[str, str, str], VerdictCause] = {}
     number: int = 0
 
-    def add(self, line: Line) -> None:
+    def add(self, line: PinLine) -> None:
         """Add a pin, or a deployment that cannot be read."""
         self.number += 1
         if line.pin is None:
@@ -82,7 +82,7 @@ class Rows(Struct):
         for answer, releases in _by_cause(line):
             key = (str(answer.verdict), releases, " ".join(answer.rules))
             if key not in self.causes and len(self.causes) < MAX_CAUSES:
-                self.causes[key] = Cause(answer.verdict, releases, ", ".join(answer.rules), answer.why)
+                self.causes[key] = VerdictCause(answer.verdict, releases, ", ".join(answer.rules), answer.why)
             if key in self.causes:
                 self.causes[key].number += 1
 
@@ -92,7 +92,7 @@ class Rows(Struct):
         del self.pins[self.limit :]
 
 
-def _by_cause(line: Line) -> Iterator[tuple[PinAnswer, str]]:
+def _by_cause(line: PinLine) -> Iterator[tuple[PinAnswer, str]]:
     """The different verdicts of a pin, each with its releases, such as ``now, 0.22.0 to 0.24.0``."""
     assert line.pin is not None
     groups: dict[tuple[str, str], tuple[PinAnswer, list[list[str]]]] = {}
@@ -110,9 +110,9 @@ def _by_cause(line: Line) -> Iterator[tuple[PinAnswer, str]]:
         yield answer, ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def rows_of(report: Report) -> Rows:
+def rows_of(report: PinReport) -> PinRows:
     """The rows that people read."""
-    rows = Rows(report.limit, [], [], {})
+    rows = PinRows(report.limit, [], [], {})
     for line in report.lines:
         rows.add(line)
     rows.cut()
@@ -130,7 +130,7 @@ def headline(counts: PinCounts) -> str:
     return text
 
 
-def later_text(line: Line) -> str:
+def later_text(line: PinLine) -> str:
     """The verdicts of the releases after the first, each where it changes, such as ``0.33.0 redundant``."""
     assert line.pin is not None
     found, before = [], line.pin.now
@@ -146,17 +146,17 @@ def value_text(pin: PinVerdicts) -> str:
     return "?" if pin.value is None else f"{pin.value}".lower() if type(pin.value) is bool else str(pin.value)
 
 
-def sorted_causes(rows: Rows) -> list[Cause]:
+def sorted_causes(rows: PinRows) -> list[VerdictCause]:
     """The causes by verdict, the worst first, then those that count now, then by the number of pins."""
     return sorted(rows.causes.values(), key=_order)
 
 
-def _order(cause: Cause) -> tuple[int, bool, int, str, str]:
+def _order(cause: VerdictCause) -> tuple[int, bool, int, str, str]:
     is_later = not cause.releases.startswith(NOW)
     return VERDICTS.index(cause.verdict), is_later, -cause.number, cause.releases, cause.rules
 
 
-def place_text(line: Line) -> str:
+def place_text(line: PinLine) -> str:
     """The place of a pin as `FILE:LINE:COLUMN`."""
     place = line.place
     position = f":{place.line}" + (f":{place.column}" if place.column else "") if place.line else ""

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from policy.cli.pin_rows import by_release, headline, later_text, place_text, sorted_causes, value_text
 from policy.escaping import escape_line
-from policy.pins.verdicts import VERDICTS, Verdict
+from policy.pins.verdicts import VERDICTS, PinVerdict
 from policy.render import BAD, QUIET, STRONG
 from policy.render_impact import end_of
 from policy.render_rows import table_of
@@ -18,7 +18,7 @@ from policy.render_rows import table_of
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from policy.cli.pin_rows import Line, Report, Rows
+    from policy.cli.pin_rows import PinLine, PinReport, PinRows
     from policy.pins.run import PinCounts
 
 MAX_CAUSES_SHOWN: Final = 10
@@ -26,7 +26,7 @@ MIN_NAME: Final = 16
 GAP: Final = 3
 
 
-def text(rows: Rows, report: Report, width: int) -> RenderableType:
+def text(rows: PinRows, report: PinReport, width: int) -> RenderableType:
     """The pins as tables, the worst first, what makes the verdicts, and the counts."""
     counts = report.counts
     parts: list[RenderableType] = []
@@ -47,7 +47,7 @@ def text(rows: Rows, report: Report, width: int) -> RenderableType:
     return Group(*parts)
 
 
-def _pins(lines: list[Line], width: int) -> RenderableType:
+def _pins(lines: list[PinLine], width: int) -> RenderableType:
     later = [later_text(line) for line in lines]
     columns = ["verdict", "value", "deployment", "place", *(["later"] if any(later) else [])]
     table = table_of(*columns)
@@ -59,7 +59,7 @@ def _pins(lines: list[Line], width: int) -> RenderableType:
     share = max(MIN_NAME, left // (len(columns) - 2))
     for line, name, place, then in zip(lines, names, places, later, strict=True):
         assert line.pin is not None
-        style = {Verdict.FATAL: BAD, Verdict.HARMFUL: BAD, Verdict.NEEDED: ""}.get(line.pin.now, "yellow")
+        style = {PinVerdict.FATAL: BAD, PinVerdict.HARMFUL: BAD, PinVerdict.NEEDED: ""}.get(line.pin.now, "yellow")
         cells = [Text(str(line.pin.now), style), Text(escape_line(value_text(line.pin)))]
         cells += [Text(_fit(name, share)), Text(_fit(place, share), QUIET)]
         if any(later):

@@ -17,7 +17,7 @@ from policy.cli.impact_run import Interrupt, read_later_targets, shows_progress,
 from policy.cli.outputs import check_names, format_name, output_file, write_report
 from policy.cli.pin_formats import FORMATS
 from policy.cli.pin_places import PinPlaces
-from policy.cli.pin_rows import Line, Report
+from policy.cli.pin_rows import PinLine, PinReport
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     FleetArgument,
@@ -45,17 +45,17 @@ from policy.cli.requests import (
     today,
 )
 from policy.impact.run import Run
-from policy.pins.run import Job, PinCounts
-from policy.pins.verdicts import VERDICTS, Verdict
+from policy.pins.run import PinCounts, PinJob
+from policy.pins.verdicts import VERDICTS, PinVerdict
 from policy.processes import available_cores
 from policy.rules.loader import default_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.fleet import Entry
-    from policy.impact.targets import Target
-    from policy.pins.run import Result
+    from policy.cli.fleet import FleetEntry
+    from policy.impact.targets import TargetRelease
+    from policy.pins.run import PinResult
 
 app = command_app()
 TITLE: Final = "Pins of the model runner"
@@ -124,7 +124,7 @@ def pins(
         environment={} if platform is None else {"platform": str(platform)},
         remedies=IMPACT_REMEDIES,
     )
-    job = Job(
+    job = PinJob(
         sources, default_release, targets, today(), from_ is None, IMPACT_REMEDIES, models.named, model_folder, hub
     )
     run, counts, interrupt = Run(job, policy, models, jobs or available_cores()), PinCounts(), Interrupt()
@@ -139,7 +139,7 @@ def pins(
         results = with_progress(
             run.results(interrupt.until(found), request_of), lambda: None if size is None else size.total
         )
-        report = Report(
+        report = PinReport(
             _lines(results, counts, later),
             counts,
             tuple(target.name for target in targets),
@@ -151,18 +151,20 @@ def pins(
     _end(counts, interrupt, ignored, threshold)
 
 
-def _lines(results: Iterator[tuple[Entry, Result]], counts: PinCounts, later: tuple[Target, ...]) -> Iterator[Line]:
+def _lines(
+    results: Iterator[tuple[FleetEntry, PinResult]], counts: PinCounts, later: tuple[TargetRelease, ...]
+) -> Iterator[PinLine]:
     """The pins with their places, and the deployments that cannot be read; each deployment is counted."""
     places = PinPlaces()
     for entry, result in results:
         counts.add(result, later)
         if result.problem is not None:
-            yield Line(entry, entry.place, None, None, result.problem.detail, result)
+            yield PinLine(entry, entry.place, None, None, result.problem.detail, result)
         for pin in result.pins:
-            yield Line(entry, places.of(entry, pin), result.from_, pin)
+            yield PinLine(entry, places.of(entry, pin), result.from_, pin)
 
 
-def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold: Verdict | None) -> None:
+def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold: PinVerdict | None) -> None:
     """Print what the report does not say on standard error, and exit."""
     if not counts.deployments:
         err.print("no vLLM container found", markup=False)
@@ -171,4 +173,4 @@ def _end(counts: PinCounts, interrupt: Interrupt, ignored: list[str], threshold:
     interrupt.exit_if_set(counts.deployments)
     found = {verdict for verdict in VERDICTS for each in (counts.now, *counts.releases.values()) if each[str(verdict)]}
     is_bad = any(reaches(each, threshold, VERDICTS) for each in found)
-    raise typer.Exit(FOUND if counts.unread or Verdict.UNDECIDED in found or is_bad else 0)
+    raise typer.Exit(FOUND if counts.unread or PinVerdict.UNDECIDED in found or is_bad else 0)

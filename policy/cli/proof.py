@@ -27,7 +27,7 @@ from policy.cli.requests import (
     models_of,
     today,
 )
-from policy.errors import EngineFailed, Remedy, RequestInvalid, RulesInvalid
+from policy.errors import EngineFailed, RemedyKind, RequestInvalid, RulesInvalid
 from policy.messages import counted
 from policy.policy import Policy
 from policy.proof import documents
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 FLEET_REMEDIES: Final[Remedies] = {
     **REMEDIES,
-    Remedy.KNOWN_RELEASE: "name one of them in the file",
-    Remedy.VERSION: "state it in the file",
+    RemedyKind.KNOWN_RELEASE: "name one of them in the file",
+    RemedyKind.VERSION: "state it in the file",
 }
 """The remedies as ``rules diff`` words them; it has no ``--vllm-version``."""
 

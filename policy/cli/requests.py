@@ -17,7 +17,7 @@ from msgspec import structs
 from policy.cli.console import INVALID, USAGE, err, fail
 from policy.defects import defect_fault, is_defect
 from policy.edits.json_nodes import placed_json
-from policy.errors import EngineFailed, LimitExceeded, PolicyError, Remedy, RequestInvalid, RulesInvalid
+from policy.errors import EngineFailed, LimitExceeded, PolicyError, RemedyKind, RequestInvalid, RulesInvalid
 from policy.escaping import escape_line
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.model_finder import ModelFinder
@@ -67,10 +67,10 @@ MAX_NAMED: Final = 1000
 HUB_NAME: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 DOWNLOAD: Final = 'for model in {}; do hf download "$model" config.json --local-dir "models/$model"; done'
 REMEDIES: Final[Remedies] = {
-    Remedy.MODEL_CONFIG: GIVE_MODEL,
-    Remedy.MODEL_CONFIG_OF_MANIFEST: GIVE_MODEL,
-    Remedy.KNOWN_RELEASE: "name one of them with `--vllm-version`, or use the closest with `--nearest`",
-    Remedy.VERSION: "state it with `--vllm-version`",
+    RemedyKind.MODEL_CONFIG: GIVE_MODEL,
+    RemedyKind.MODEL_CONFIG_OF_MANIFEST: GIVE_MODEL,
+    RemedyKind.KNOWN_RELEASE: "name one of them with `--vllm-version`, or use the closest with `--nearest`",
+    RemedyKind.VERSION: "state it with `--vllm-version`",
 }
 """The remedies as the command line words them."""
 

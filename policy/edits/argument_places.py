@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from policy.edits.flag_words import option_of, spelled, spells_member, value_count, words_of
 from policy.edits.json_nodes import json_nodes
 from policy.edits.nodes import Child, Node, subtree
-from policy.edits.operations import Addition, Operation, Removal, Splice
+from policy.edits.operations import Addition, ChildRemoval, Operation, Splice
 from policy.edits.shell_commands import choices, is_used_elsewhere, uses_arguments
 from policy.edits.shell_edits import with_word, without_words
 from policy.edits.shell_words import shell_words
@@ -23,7 +23,7 @@ from policy.edits.text_edits import text_edits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policy.edits.layers import Layer
+    from policy.edits.layers import TextLayer
     from policy.edits.shell_words import ShellWord
     from policy.intake.command.flags import Flag, Flags
 
@@ -34,7 +34,7 @@ LISTS: Final = {"vllmConfig": "extraArgs"}
 """The objects of options with a list of further arguments, by its name."""
 
 
-class Place(Struct, frozen=True):
+class ArgumentPlace(Struct, frozen=True):
     """Where a change is written: the offset in the file, the words there, and what changes them.
 
     ``operations`` is None if the text there cannot be edited with certainty.
@@ -45,7 +45,7 @@ class Place(Struct, frozen=True):
     operations: list[Operation] | None
 
 
-class Run(Struct, frozen=True):
+class FlagWords(Struct, frozen=True):
     """The words of one use of a flag: from ``first``, ``count`` of them; ``flag`` is None for a dotted one."""
 
     first: int
@@ -54,11 +54,13 @@ class Run(Struct, frozen=True):
     is_attached: bool
 
 
-def argument_places(layer: Layer, node: Node, argument: str, flags: Flags, to: Any, *, adds: bool) -> Iterator[Place]:
+def argument_places(
+    layer: TextLayer, node: Node, argument: str, flags: Flags, to: Any, *, adds: bool
+) -> Iterator[ArgumentPlace]:
     """Each place at and below a node where an option is written; with ``adds``, where it could be added."""
     option, member = option_of(argument)
     names = _names(option)
-    commands: list[tuple[Layer, Node]] = []
+    commands: list[tuple[TextLayer, Node]] = []
     for parent, each in subtree(node, MAX_NODES):
         if isinstance(each.value, dict):
             yield from _fields(layer, each, names, member, to)
@@ -111,7 +113,7 @@ def _arguments_are_used(node: Node) -> bool:
     return any("vllm" in text and "$" in text and uses_arguments(text, shell_words(text)) for text in texts)
 
 
-def _new_list(layer: Layer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[Place]:
+def _new_list(layer: TextLayer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[ArgumentPlace]:
     """A new list of arguments, where a chart or controller has one for those without a field of their own."""
     new = words_of(flags, option, to)
     for _, each in subtree(node, MAX_NODES):
@@ -138,12 +140,12 @@ def _names(option: str) -> frozenset[str]:
     return frozenset({option, option.replace("_", "-"), first + "".join(word.capitalize() for word in rest)})
 
 
-def _place(layer: Layer, offset: int, written: str, operations: Sequence[Operation] | None) -> Place:
+def _place(layer: TextLayer, offset: int, written: str, operations: Sequence[Operation] | None) -> ArgumentPlace:
     found = None if operations is None else layer.operations(operations)
-    return Place(layer.offset(offset), written, found)
+    return ArgumentPlace(layer.offset(offset), written, found)
 
 
-def _fields(layer: Layer, node: Node, names: frozenset[str], member: str, to: Any) -> Iterator[Place]:
+def _fields(layer: TextLayer, node: Node, names: frozenset[str], member: str, to: Any) -> Iterator[ArgumentPlace]:
     """The fields of a map that are named like the option, as in the arguments of an engine in Python."""
     for child in node.children:
         if child.key not in names:
@@ -152,7 +154,7 @@ def _fields(layer: Layer, node: Node, names: frozenset[str], member: str, to: An
         if member:
             yield from _member_of(layer, child.node, child.start, written, member)
         elif to is None:
-            yield _place(layer, child.start, written, [Removal(node, (child,))])
+            yield _place(layer, child.start, written, [ChildRemoval(node, (child,))])
         else:
             value = layer.value(child.node)
             size = None if value is None else len(value.text)
@@ -161,12 +163,12 @@ def _fields(layer: Layer, node: Node, names: frozenset[str], member: str, to: An
             yield _place(layer, child.start, written, operations)
 
 
-def _member_of(layer: Layer, node: Node, offset: int, written: str, member: str) -> Iterator[Place]:
+def _member_of(layer: TextLayer, node: Node, offset: int, written: str, member: str) -> Iterator[ArgumentPlace]:
     """A member of an option's object, which is a map or a JSON text."""
     if isinstance(node.value, dict):
         child = next((each for each in node.children if each.key == member), None)
         if child is not None:
-            yield _place(layer, child.start, layer.text[child.start : child.end], [Removal(node, (child,))])
+            yield _place(layer, child.start, layer.text[child.start : child.end], [ChildRemoval(node, (child,))])
     elif isinstance(node.value, str):
         operations = _json_member(node, node.value, range(len(node.value)), range(1, len(node.value) + 1), member)
         if operations:
@@ -181,13 +183,13 @@ def _json_member(
     if document is None or not isinstance(document.value, dict):
         return None
     child = next((each for each in document.children if each.key == member), None)
-    edits = None if child is None else text_edits(text, Removal(document, (child,)))
+    edits = None if child is None else text_edits(text, ChildRemoval(document, (child,)))
     if not edits:
         return None
     return [Splice(node, starts[edit.start], ends[edit.end - 1], edit.text) for edit in edits]
 
 
-def _runs(words: Sequence[str], option: str, member: str, flags: Flags) -> list[Run]:
+def _runs(words: Sequence[str], option: str, member: str, flags: Flags) -> list[FlagWords]:
     """The uses of the option in words; with a member those whose value is its object, or that are dotted."""
     found, index = [], 0
     while index < len(words):
@@ -195,19 +197,19 @@ def _runs(words: Sequence[str], option: str, member: str, flags: Flags) -> list[
         if spelling is not None:
             flag, is_attached = spelling
             count = 0 if is_attached else value_count(flags, flag, words[index + 1 : index + 65])
-            found.append(Run(index, 1 + count, flag, is_attached))
+            found.append(FlagWords(index, 1 + count, flag, is_attached))
             index += 1 + count
         elif words[index].startswith("--") and spells_member(words[index], option, member):
             is_attached = "=" in words[index]
             count = 0 if is_attached else value_count(flags, None, words[index + 1 : index + 65])
-            found.append(Run(index, 1 + count, None, is_attached))
+            found.append(FlagWords(index, 1 + count, None, is_attached))
             index += 1 + count
         else:
             index += 1
     return found
 
 
-def _items(layer: Layer, node: Node, option: str, member: str, flags: Flags, to: Any) -> Iterator[Place]:
+def _items(layer: TextLayer, node: Node, option: str, member: str, flags: Flags, to: Any) -> Iterator[ArgumentPlace]:
     """The option in a list of words."""
     children = node.children
     words = [child.node.value if isinstance(child.node.value, str) else "" for child in children]
@@ -220,7 +222,7 @@ def _items(layer: Layer, node: Node, option: str, member: str, flags: Flags, to:
         dotted = [run for run in runs if run.flag is None]
         if dotted:
             gone = tuple(children[n] for run in dotted for n in range(run.first, run.first + run.count))
-            yield _place(layer, first.start, written, [Removal(node, gone)])
+            yield _place(layer, first.start, written, [ChildRemoval(node, gone)])
             return
         for run in runs:
             at = run.first if run.is_attached else run.first + 1
@@ -229,7 +231,7 @@ def _items(layer: Layer, node: Node, option: str, member: str, flags: Flags, to:
         return
     if to is None:
         gone = tuple(children[n] for run in runs for n in range(run.first, run.first + run.count))
-        yield _place(layer, first.start, written, [Removal(node, gone)])
+        yield _place(layer, first.start, written, [ChildRemoval(node, gone)])
         return
     new = words_of(flags, option, to)
     if new is None or len(runs) > 1:
@@ -237,7 +239,7 @@ def _items(layer: Layer, node: Node, option: str, member: str, flags: Flags, to:
         return
     rest = tuple(children[runs[0].first + 1 : runs[0].first + runs[0].count])
     change: list[Operation] = [Splice(first.node, 0, len(words[runs[0].first]), new[0])]
-    yield _place(layer, first.start, written, change + ([Removal(node, rest)] if rest else []))
+    yield _place(layer, first.start, written, change + ([ChildRemoval(node, rest)] if rest else []))
 
 
 def _member_in_item(child: Child, word: str, member: str, *, is_attached: bool) -> list[Operation] | None:
@@ -246,8 +248,8 @@ def _member_in_item(child: Child, word: str, member: str, *, is_attached: bool) 
 
 
 def _shell(
-    layer: Layer, node: Node, option: str, member: str, flags: Flags, to: Any, *, in_list: bool
-) -> Iterator[Place]:
+    layer: TextLayer, node: Node, option: str, member: str, flags: Flags, to: Any, *, in_list: bool
+) -> Iterator[ArgumentPlace]:
     """The option in a shell text."""
     text = str(node.value)
     if in_list and (" " not in text or text.startswith("-")):
@@ -261,15 +263,15 @@ def _shell(
 
 
 def _shell_uses(
-    layer: Layer,
+    layer: TextLayer,
     node: Node,
     words: Sequence[ShellWord],
-    runs: Sequence[Run],
+    runs: Sequence[FlagWords],
     option: str,
     member: str,
     flags: Flags,
     to: Any,
-) -> Iterator[Place]:
+) -> Iterator[ArgumentPlace]:
     """These uses of the option in a shell text."""
     text = str(node.value)
     value = layer.value(node)
@@ -296,7 +298,7 @@ def _shell_uses(
         yield _place(layer, at, written, [Splice(node, first.start, end.end, new[0])])
 
 
-def _added(layer: Layer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[Place]:
+def _added(layer: TextLayer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[ArgumentPlace]:
     """The option added to a list of words, or to a shell text."""
     new = words_of(flags, option, to)
     if new is None:
@@ -314,7 +316,7 @@ def _added(layer: Layer, node: Node, option: str, flags: Flags, to: Any) -> Iter
         if operations and text_edits_of_plain(value.style, edit.text):
             edit = type(edit)(edit.start, edit.end, f" {new[0]}")
             operations = layer.operations([Splice(node, edit.start, edit.end, edit.text)])
-        yield Place(layer.offset(at), "", operations)
+        yield ArgumentPlace(layer.offset(at), "", operations)
 
 
 def text_edits_of_plain(style: str, text: str) -> bool:

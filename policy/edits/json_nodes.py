@@ -25,7 +25,7 @@ def json_nodes(text: str) -> Node | None:
     except (NotJson, UnicodeEncodeError):
         return None
     try:
-        return _Scanner(text).document()
+        return _JsonScanner(text).document()
     except (ValueError, IndexError):
         return None
 
@@ -45,7 +45,7 @@ def placed_json(text: str) -> Node | None:
     return root
 
 
-class _Scanner:
+class _JsonScanner:
     """Scans valid JSON; a stack holds the open nodes."""
 
     def __init__(self, text: str) -> None:

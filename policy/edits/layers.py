@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 LINE_END: Final = re.compile("\n")
 
 
-class Layer(Struct, frozen=True):
+class TextLayer(Struct, frozen=True):
     """A text that is read as nodes; if it is the value of a string in another text, ``outer`` is that string."""
 
     text: str
-    outer: tuple[Layer, Node] | None = None
+    outer: tuple[TextLayer, Node] | None = None
 
     def offset(self, at: int) -> int:
         """The offset in the file of one in this text."""
@@ -59,7 +59,7 @@ class Layer(Struct, frozen=True):
         """The value of a scalar of this text."""
         return decoded(self.text, node)
 
-    def within(self, node: Node) -> tuple[Layer, Node] | None:
+    def within(self, node: Node) -> tuple[TextLayer, Node] | None:
         """The text in a string, read as one YAML document; None if it is not one that is a map or list."""
         if not isinstance(node.value, str) or "\n" not in node.value:
             return None
@@ -69,7 +69,7 @@ class Layer(Struct, frozen=True):
             return None
         if len(documents) != 1 or not isinstance(documents[0].value, dict | list):
             return None
-        return Layer(node.value, (self, node)), documents[0]
+        return TextLayer(node.value, (self, node)), documents[0]
 
 
 def documents_of(text: str, name: str) -> list[Node]:

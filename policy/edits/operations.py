@@ -36,7 +36,7 @@ class Splice(Struct, frozen=True):
     text: str
 
 
-class Removal(Struct, frozen=True):
+class ChildRemoval(Struct, frozen=True):
     """Children removed from a list or map."""
 
     parent: Node
@@ -51,7 +51,7 @@ class Addition(Struct, frozen=True):
     value: str | bool | dict[str, str] | Sequence[dict[str, str] | str]
 
 
-Operation: TypeAlias = Splice | Removal | Addition
+Operation: TypeAlias = Splice | ChildRemoval | Addition
 
 
 def edited(text: str, edits: Sequence[TextEdit]) -> str:
@@ -69,7 +69,7 @@ def apply(operations: Sequence[Operation]) -> bool:
     for operation in operations:
         if isinstance(operation, Splice):
             splices.setdefault(id(operation.node), []).append(operation)
-        elif isinstance(operation, Removal):
+        elif isinstance(operation, ChildRemoval):
             for child in operation.children:
                 if not _remove(operation.parent, child):
                     return False

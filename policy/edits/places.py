@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from policy.edits.argument_places import MAX_NODES, Place, argument_places
+from policy.edits.argument_places import MAX_NODES, ArgumentPlace, argument_places
 from policy.edits.nodes import Node, node_at, subtree
 from policy.edits.operations import Splice
 from policy.edits.variable_places import new_variable_places, variable_places
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.decision.remedies import Change
-    from policy.edits.layers import Layer
-    from policy.edits.sources import Engine
+    from policy.edits.layers import TextLayer
+    from policy.edits.sources import EditedEngine
     from policy.parser.yamltree import YamlNode
 
 MAX_PLACES: Final = 8
@@ -29,7 +29,9 @@ IMAGE: Final = "vllm/vllm-openai"
 """vLLM's own image, whose tags are its releases."""
 
 
-def places_of(layer: Layer, document: Node, node: Node, engine: Engine, change: Change) -> Iterator[Place]:
+def places_of(
+    layer: TextLayer, document: Node, node: Node, engine: EditedEngine, change: Change
+) -> Iterator[ArgumentPlace]:
     """The places of a change, the nearest to the engine first."""
     count = 0
     for place in islice(_places(layer, node, engine, change), MAX_PLACES):
@@ -42,7 +44,7 @@ def places_of(layer: Layer, document: Node, node: Node, engine: Engine, change: 
         yield from islice(_places(layer, around, engine, change), MAX_PLACES - count)
 
 
-def _object_of(document: Node, engine: Engine) -> Node:
+def _object_of(document: Node, engine: EditedEngine) -> Node:
     """The object with a kind that has the engine, or else the document."""
     found: YamlNode = document
     node: YamlNode = document
@@ -59,7 +61,7 @@ def _object_of(document: Node, engine: Engine) -> Node:
     return found
 
 
-def _places(layer: Layer, node: Node, engine: Engine, change: Change) -> Iterator[Place]:
+def _places(layer: TextLayer, node: Node, engine: EditedEngine, change: Change) -> Iterator[ArgumentPlace]:
     if change.argument is not UNSET:
         release = flags(engine.request.release.decided_as)
         yield from argument_places(layer, node, str(change.argument), release, change.to, adds=change.from_ is None)
@@ -76,10 +78,10 @@ def _places(layer: Layer, node: Node, engine: Engine, change: Change) -> Iterato
     elif change.fact is not UNSET:
         fact = node_at(node, ("facts", *str(change.fact).split("."))) or node_at(node, ("facts", str(change.fact)))
         if fact is not None:
-            yield Place(layer.offset(fact.start), layer.text[fact.start : fact.end], None)
+            yield ArgumentPlace(layer.offset(fact.start), layer.text[fact.start : fact.end], None)
 
 
-def _releases(layer: Layer, node: Node, old: str, new: str) -> Iterator[Place]:
+def _releases(layer: TextLayer, node: Node, old: str, new: str) -> Iterator[ArgumentPlace]:
     """The tags of vLLM's own images with a release, and the version of a request."""
     for _, each in subtree(node, MAX_NODES):
         if not isinstance(each.value, dict):
@@ -93,4 +95,4 @@ def _releases(layer: Layer, node: Node, old: str, new: str) -> Iterator[Place]:
             if is_image or (child.key == "vllm_version" and value == old):
                 begin = len(value) - len(old)
                 operations = layer.operations([Splice(child.node, begin, begin + len(old), new)])
-                yield Place(layer.offset(child.value_start), value, operations)
+                yield ArgumentPlace(layer.offset(child.value_start), value, operations)

@@ -14,10 +14,10 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from policy.edits.flag_words import option_of
-from policy.edits.layers import Layer, documents_of, position
+from policy.edits.layers import TextLayer, documents_of, position
 from policy.edits.operations import Splice, TextEdit, apply, edited
 from policy.edits.places import places_of
-from policy.edits.sources import Engine, located
+from policy.edits.sources import EditedEngine, located
 from policy.edits.text_edits import text_edits
 from policy.errors import PolicyError, RequestInvalid, RulesInvalid
 from policy.intake.command.flags import flags
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.decision.remedies import Change
-    from policy.edits.argument_places import Place
+    from policy.edits.argument_places import ArgumentPlace
     from policy.edits.nodes import Node
     from policy.edits.operations import Operation
-    from policy.edits.sources import Sources
+    from policy.edits.sources import EditedFiles
     from policy.parser.yamltree import YamlNode
     from policy.policy import Policy
     from policy.request.request import Request
@@ -63,7 +63,7 @@ class WantedChanges(Struct, frozen=True):
     ``promised`` is the engine with them; ``None`` if the changes say all of it.
     """
 
-    engine: Engine
+    engine: EditedEngine
     changes: tuple[Change, ...]
     promised: Request | None = None
 
@@ -140,7 +140,7 @@ def changed_request(request: Request, changes: Sequence[Change]) -> Request:
 class Planner:
     """Makes plans for some files; ``before`` has the state of each engine as it is."""
 
-    def __init__(self, policy: Policy, sources: Sources, today: date) -> None:
+    def __init__(self, policy: Policy, sources: EditedFiles, today: date) -> None:
         self.policy = policy
         self.sources = sources
         self.today = today
@@ -191,7 +191,7 @@ class Planner:
         self.tries += 1
         texts = dict(self.plan.texts)
         for number in range(max(len(each.changes) for each in group)):
-            by_file: dict[str, list[tuple[Engine, Change]]] = {}
+            by_file: dict[str, list[tuple[EditedEngine, Change]]] = {}
             for each in group:
                 if number < len(each.changes):
                     by_file.setdefault(each.engine.file, []).append((each.engine, each.changes[number]))
@@ -237,7 +237,7 @@ class Planner:
         }
 
     def _edit(
-        self, file: str, text: str, changes: Sequence[tuple[Engine, Change]], choice: int
+        self, file: str, text: str, changes: Sequence[tuple[EditedEngine, Change]], choice: int
     ) -> str | dict[str, Refusal]:
         """The text of a file with one change for each engine, or the engines for which it cannot be written."""
         try:
@@ -279,7 +279,7 @@ class Planner:
         """Whether what operations change is in one place, or by aliases only in engines, which are decided again."""
         changed = {id(each.node if isinstance(each, Splice) else each.parent) for each in operations}
         found = self.sources.engines(self.plan.texts)
-        engines = [each.steps for each in found if isinstance(each, Engine) and each.file == file]
+        engines = [each.steps for each in found if isinstance(each, EditedEngine) and each.file == file]
         places: dict[int, list[tuple[str, ...]]] = {}
         pending: list[tuple[YamlNode, tuple[str, ...]]] = [(each, (str(n),)) for n, each in enumerate(documents)]
         for _ in range(MAX_NODES):
@@ -317,9 +317,11 @@ def _is_same(found: State | None, promised: State, wanted: WantedChanges) -> boo
     return _without(found, release, changes) == _without(promised, release, changes)
 
 
-def place_in(text: str, documents: list[Any], engine: Engine, change: Change, choice: int = 0) -> Place | None:
+def place_in(
+    text: str, documents: list[Any], engine: EditedEngine, change: Change, choice: int = 0
+) -> ArgumentPlace | None:
     """A place of a change in a file, the nearest to the engine for 0; None if there is none."""
-    layer, document, node = located(Layer(text), documents, engine)
+    layer, document, node = located(TextLayer(text), documents, engine)
     return next(islice(places_of(layer, document, node, engine, change), choice, None), None)
 
 
@@ -336,5 +338,5 @@ def _overlap(edits: Sequence[TextEdit], new: Sequence[TextEdit]) -> bool:
     return False
 
 
-def _key(engine: Engine) -> str:
+def _key(engine: EditedEngine) -> str:
     return f"{engine.file}\0{engine.path}"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from policy.edits.lines import LINE_BREAK, REST_OF_LINE, begin_of, comma_after, is_blank, line_start
 from policy.edits.nodes import FLOW, Child, Node
-from policy.edits.operations import Removal, TextEdit
+from policy.edits.operations import ChildRemoval, TextEdit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def removal_edits(text: str, removal: Removal) -> list[TextEdit] | None:
+def removal_edits(text: str, removal: ChildRemoval) -> list[TextEdit] | None:
     """The spans of children that are removed; None if they cannot be removed with certainty."""
     parent, children = removal.parent, removal.children
     if parent.style == FLOW:

@@ -118,14 +118,14 @@ def _is_server(texts: Sequence[str]) -> bool:
     return ("vllm", "serve") in pairwise(names) or any(text.startswith(SERVERS) for text in texts)
 
 
-class Choice(Struct, frozen=True):
+class OptionWords(Struct, frozen=True):
     """The places of the words in which an option may be edited; it is uncertain if another command uses them too."""
 
     places: frozenset[int]
     is_certain: bool = True
 
 
-def choices(text: str, words: Sequence[ShellWord]) -> list[Choice]:
+def choices(text: str, words: Sequence[ShellWord]) -> list[OptionWords]:
     """The words in which an option may be edited, the likeliest first.
 
     Those of the commands that start vLLM, those of lists, and both; all words if no command shows that it starts vLLM.
@@ -134,10 +134,10 @@ def choices(text: str, words: Sequence[ShellWord]) -> list[Choice]:
     starting = _places(starting_commands(words, commands))
     lists = [each for each in commands if each.is_list]
     if not starting and len(commands) == 1:
-        return [Choice(_places(commands))]
+        return [OptionWords(_places(commands))]
     places = _places(lists)
     is_certain = not any(_list_is_used_elsewhere(text, words, each) for each in lists)
-    found = [Choice(starting), Choice(places, is_certain), Choice(starting | places, is_certain)]
+    found = [OptionWords(starting), OptionWords(places, is_certain), OptionWords(starting | places, is_certain)]
     return [each for each in dict.fromkeys(found) if each.places]
 
 

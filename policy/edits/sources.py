@@ -11,13 +11,13 @@ from policy.pointer import steps_of
 from policy.request.documents import join_documents
 
 if TYPE_CHECKING:
-    from policy.edits.layers import Layer
+    from policy.edits.layers import TextLayer
     from policy.edits.nodes import Node
     from policy.errors import RequestInvalid
     from policy.request.request import Request
 
 
-class Engine(Struct, frozen=True):
+class EditedEngine(Struct, frozen=True):
     """An engine of a manifest, or the deployment of a request: its file, and the steps to it in the file's documents.
 
     ``steps`` begin with the index of the document; ``path`` is empty for a request.
@@ -29,12 +29,12 @@ class Engine(Struct, frozen=True):
     request: Request
 
 
-class Sources(Protocol):
+class EditedFiles(Protocol):
     """Files that are decided together."""
 
     texts: dict[str, str]
 
-    def engines(self, texts: dict[str, str]) -> list[Engine | tuple[str, RequestInvalid]]:
+    def engines(self, texts: dict[str, str]) -> list[EditedEngine | tuple[str, RequestInvalid]]:
         """The engines of the files with these texts; one that cannot be decided is its path with the error.
 
         Raises:
@@ -49,7 +49,7 @@ class Sources(Protocol):
         """
 
 
-class Steps:
+class PointerSteps:
     """Steps of pointers in the documents of one file. ``is_bare``: whether pointers begin in the manifest itself."""
 
     def __init__(self, documents: list[Any], *, is_bare: bool) -> None:
@@ -70,7 +70,7 @@ class Steps:
         return (str(self._index.get(id(document), 0)), *steps)
 
 
-def located(layer: Layer, documents: list[Node], engine: Engine) -> tuple[Layer, Node, Node]:
+def located(layer: TextLayer, documents: list[Node], engine: EditedEngine) -> tuple[TextLayer, Node, Node]:
     """The text, the document of an engine, and its node, in documents that are read already."""
     document = documents[min(int(engine.steps[0]), len(documents) - 1)]
     return layer, document, nearest_node(document, engine.steps[1:])

@@ -9,7 +9,7 @@ from typing import Final
 from policy.edits.additions import addition_edits
 from policy.edits.decoded import decoded
 from policy.edits.nodes import LITERAL, WHOLE_TEXT
-from policy.edits.operations import Operation, Removal, Splice, TextEdit
+from policy.edits.operations import ChildRemoval, Operation, Splice, TextEdit
 from policy.edits.removals import removal_edits
 
 BLANKS: Final = " \t\r\n"
@@ -20,7 +20,7 @@ def text_edits(text: str, operation: Operation) -> list[TextEdit] | None:
     """The spans of the text that an operation changes; None if it cannot be written with certainty."""
     if isinstance(operation, Splice):
         return _splice(text, operation)
-    found = removal_edits(text, operation) if isinstance(operation, Removal) else addition_edits(text, operation)
+    found = removal_edits(text, operation) if isinstance(operation, ChildRemoval) else addition_edits(text, operation)
     if found is None or any(after.start < before.end for before, after in pairwise(sorted(found))):
         return None
     return found

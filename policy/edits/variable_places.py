@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from policy.edits.argument_places import MAX_NODES, Place, variable_is_used
+from policy.edits.argument_places import MAX_NODES, ArgumentPlace, variable_is_used
 from policy.edits.nodes import Child, Node, subtree
-from policy.edits.operations import Addition, Operation, Removal, Splice
+from policy.edits.operations import Addition, ChildRemoval, Operation, Splice
 from policy.edits.shell_commands import SERVERS, assignments_of
 from policy.edits.shell_edits import without_variable
 from policy.edits.shell_words import shell_words
@@ -19,7 +19,7 @@ from policy.edits.shell_words import shell_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.edits.layers import Layer
+    from policy.edits.layers import TextLayer
     from policy.edits.shell_words import ShellWord
 
 LISTS: Final = frozenset(
@@ -30,13 +30,13 @@ VALUE: Final = "value"
 COMPOSE: Final = "environment"
 
 
-def variable_places(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
+def variable_places(layer: TextLayer, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
     """Each place at and below a node where a variable is set; not to be edited if something else uses it."""
     for place in _variable_places(layer, node, name, to):
         yield replace(place, operations=None) if variable_is_used(node, name) else place
 
 
-def _variable_places(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
+def _variable_places(layer: TextLayer, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
     for parent, each in subtree(node, MAX_NODES):
         if isinstance(each.value, dict):
             yield from _fields(layer, parent, each, name, to)
@@ -52,7 +52,7 @@ def _variable_places(layer: Layer, node: Node, name: str, to: str | None) -> Ite
                 yield from _shell(layer, each, name, to)
 
 
-def new_variable_places(layer: Layer, node: Node, name: str, to: str) -> Iterator[Place]:
+def new_variable_places(layer: TextLayer, node: Node, name: str, to: str) -> Iterator[ArgumentPlace]:
     """Where a variable that is not set could be set."""
     for parent, each in subtree(node, MAX_NODES):
         if isinstance(each.value, str) and each.value:
@@ -69,12 +69,12 @@ def new_variable_places(layer: Layer, node: Node, name: str, to: str) -> Iterato
         if isinstance(each.value, dict) and is_engine and LISTS.isdisjoint(each.value):
             for key, value in (("env", [{"name": name, VALUE: to}]), (COMPOSE, {name: to}), ("env", {name: to})):
                 operations = layer.operations([Addition(each, key, value)])
-                yield Place(layer.offset(each.start), "", operations)
+                yield ArgumentPlace(layer.offset(each.start), "", operations)
         elif isinstance(each.value, str) and "vllm" in each.value:
             yield from _before_command(layer, each, name, to)
 
 
-def _addition(layer: Layer, node: Node, name: str, to: str) -> Place:
+def _addition(layer: TextLayer, node: Node, name: str, to: str) -> ArgumentPlace:
     first = node.children[0].node
     if isinstance(node.value, dict):
         operation = Addition(node, name, to)
@@ -82,10 +82,10 @@ def _addition(layer: Layer, node: Node, name: str, to: str) -> Place:
         operation = Addition(node, None, {"name": name, VALUE: to})
     else:
         operation = Addition(node, None, f"{name}={to}")
-    return Place(layer.offset(node.start), "", layer.operations([operation]))
+    return ArgumentPlace(layer.offset(node.start), "", layer.operations([operation]))
 
 
-def _before_command(layer: Layer, node: Node, name: str, to: str) -> Iterator[Place]:
+def _before_command(layer: TextLayer, node: Node, name: str, to: str) -> Iterator[ArgumentPlace]:
     """Before the command of a shell text that starts vLLM, if it is the first word of the command."""
     text = str(node.value)
     words = shell_words(text)
@@ -95,7 +95,7 @@ def _before_command(layer: Layer, node: Node, name: str, to: str) -> Iterator[Pl
             value = layer.value(node)
             at = node.start if value is None else value.span(word.start, word.end)[0]
             operations = layer.operations([Splice(node, word.start, word.start, f"{name}={to} ")])
-            yield Place(layer.offset(at), "", operations)
+            yield ArgumentPlace(layer.offset(at), "", operations)
             return
 
 
@@ -109,11 +109,11 @@ def _without(parent: Node | None, node: Node, child: Child) -> list[Operation]:
     if len(node.children) == 1 and parent is not None and isinstance(parent.value, dict) and len(parent.children) > 1:
         whole = next((each for each in parent.children if each.node is node and each.alias_end is None), None)
         if whole is not None:
-            return [Removal(parent, (whole,))]
-    return [Removal(node, (child,))]
+            return [ChildRemoval(parent, (whole,))]
+    return [ChildRemoval(node, (child,))]
 
 
-def _fields(layer: Layer, parent: Node | None, node: Node, name: str, to: str | None) -> Iterator[Place]:
+def _fields(layer: TextLayer, parent: Node | None, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
     child = next((each for each in node.children if each.key == name), None)
     if child is None or isinstance(child.node.value, dict | list):
         return
@@ -122,15 +122,17 @@ def _fields(layer: Layer, parent: Node | None, node: Node, name: str, to: str | 
         operations: list[Operation] | None = _without(parent, node, child)
     else:
         operations = _new_value(layer, child.node, to)
-    yield Place(layer.offset(child.start), written, None if operations is None else layer.operations(operations))
+    yield ArgumentPlace(
+        layer.offset(child.start), written, None if operations is None else layer.operations(operations)
+    )
 
 
-def _new_value(layer: Layer, node: Node, to: str) -> list[Operation] | None:
+def _new_value(layer: TextLayer, node: Node, to: str) -> list[Operation] | None:
     value = layer.value(node)
     return None if value is None else [Splice(node, 0, len(value.text), to)]
 
 
-def _items(layer: Layer, parent: Node | None, node: Node, name: str, to: str | None) -> Iterator[Place]:
+def _items(layer: TextLayer, parent: Node | None, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
     for child in node.children:
         value = child.node.value
         operations: list[Operation] | None
@@ -149,10 +151,12 @@ def _items(layer: Layer, parent: Node | None, node: Node, name: str, to: str | N
                 operations = None if field is None else _new_value(layer, field.node, to)
         else:
             continue
-        yield Place(layer.offset(child.start), written, None if operations is None else layer.operations(operations))
+        yield ArgumentPlace(
+            layer.offset(child.start), written, None if operations is None else layer.operations(operations)
+        )
 
 
-def _shell(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Place]:
+def _shell(layer: TextLayer, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
     text = str(node.value)
     words = shell_words(text)
     found = assignments_of(words, name)
@@ -172,4 +176,4 @@ def _shell(layer: Layer, node: Node, name: str, to: str | None) -> Iterator[Plac
             if begin == len(word.text):
                 return
             operations.append(Splice(node, word.starts[begin], word.ends[-1], to))
-    yield Place(layer.offset(at), text[first.start : first.end], layer.operations(operations))
+    yield ArgumentPlace(layer.offset(at), text[first.start : first.end], layer.operations(operations))

@@ -16,7 +16,7 @@ from policy.impact.counts import ImpactCounts  # noqa: TC001  # msgspec reads th
 from policy.impact.impact import MAX_REMEDIED, Impact
 from policy.impact.items import item_json
 from policy.impact.request import DocumentEntry, IgnoredEntry, entries_of
-from policy.impact.rows import Rows
+from policy.impact.rows import ImpactRows
 from policy.impact.run import json_piece
 from policy.impact.summary import summary_of, undecidable
 from policy.impact.tally import Tally
@@ -74,7 +74,7 @@ def impact_answer(
     today: date,
     problem_of: Callable[[PolicyError], Problem],
     limits: Limits,
-) -> tuple[ImpactAnswer, Rows[DocumentEntry]]:
+) -> tuple[ImpactAnswer, ImpactRows[DocumentEntry]]:
     """The answer, and the rows of its table."""
     impact = Impact(
         policy,
@@ -84,7 +84,7 @@ def impact_answer(
         explained=request.explained,
         problem_of=problem_of,
     )
-    tally, rows = Tally(request.targets), Rows[DocumentEntry](MAX_TABLE_ROWS)
+    tally, rows = Tally(request.targets), ImpactRows[DocumentEntry](MAX_TABLE_ROWS)
     items: list[Raw] = []
     ignored: list[IgnoredEntry] = []
     complete = True

@@ -55,7 +55,7 @@ MEANINGS: Final = {
 }
 
 
-class Difference(Struct, frozen=True, gc=False):
+class AddedAndRemoved(Struct, frozen=True, gc=False):
     """The items that only the answer after a change has, and those that only the one before has."""
 
     new: list[str]
@@ -75,10 +75,10 @@ class ReleaseChange(Struct, frozen=True, gc=False, rename={"from_": "from"}):
     runner: tuple[str | None, str | None]
     starts: tuple[bool | None, bool | None]
     rules: list[str]
-    reasons: Difference
-    known_problems: Difference
-    startup_errors: Difference
-    launch_errors: Difference
+    reasons: AddedAndRemoved
+    known_problems: AddedAndRemoved
+    startup_errors: AddedAndRemoved
+    launch_errors: AddedAndRemoved
     set_env: tuple[dict[str, str], dict[str, str]]
 
 
@@ -115,7 +115,7 @@ def worst(kinds: Iterable[ChangeKind]) -> ChangeKind | None:
     return min(kinds, key=KINDS.index, default=None)
 
 
-def _kind(before: ReleaseAnswer, after: ReleaseAnswer, problems: Difference) -> ChangeKind:
+def _kind(before: ReleaseAnswer, after: ReleaseAnswer, problems: AddedAndRemoved) -> ChangeKind:
     if before.starts and not after.starts:
         return ChangeKind.LAUNCH_ERROR if after.launch_errors else ChangeKind.NO_START
     if after.starts and not before.starts:
@@ -135,7 +135,7 @@ def _flip(before: str | None, after: str | None) -> ChangeKind:
     return ChangeKind.TO_V1 if (before, after) == (Runner.V2, Runner.V1) else ChangeKind.OTHER_RUNNER
 
 
-def _causes(before: ReleaseAnswer, after: ReleaseAnswer, reasons: Difference) -> list[str]:
+def _causes(before: ReleaseAnswer, after: ReleaseAnswer, reasons: AddedAndRemoved) -> list[str]:
     if before.runner != after.runner:
         decisive = _difference(_decisive(before), _decisive(after))
         if found := [*decisive.new, *decisive.gone]:
@@ -158,10 +158,10 @@ def _problems(answer: ReleaseAnswer) -> list[str]:
 
 def _difference(
     before: Sequence[str], after: Sequence[str], key: Callable[[str], str] = lambda each: each
-) -> Difference:
+) -> AddedAndRemoved:
     """The values that only one of two lists has; values with the same ``key`` are the same."""
     had, has = frozenset(map(key, before)), frozenset(map(key, after))
-    return Difference(
+    return AddedAndRemoved(
         [each for each in dict.fromkeys(after) if key(each) not in had],
         [each for each in dict.fromkeys(before) if key(each) not in has],
     )
@@ -178,7 +178,7 @@ def _without_advice(error: str) -> str:
 
 
 def _with_undecided(from_: str, before: Answer, to: str, after: Answer) -> ReleaseChange:
-    nothing = Difference([], [])
+    nothing = AddedAndRemoved([], [])
 
     def value(answer: Answer) -> tuple[str | None, bool | None, dict[str, str]]:
         return (None, None, {}) if isinstance(answer, Undecided) else (answer.runner, answer.starts, answer.set_env)

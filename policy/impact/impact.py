@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.errors import Remedies
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
     from policy.policy import Policy
     from policy.problems import Problem
     from policy.remedies.changes import Candidate
@@ -41,7 +41,7 @@ MAX_REMEDIED: Final = 8
 """The most releases for which remedies of a deployment are searched."""
 
 
-class Comparison(Struct, frozen=True, gc=False, rename={"from_": "from"}):
+class ReleaseComparison(Struct, frozen=True, gc=False, rename={"from_": "from"}):
     """What the releases do with a deployment.
 
     ``from_`` is the release that it runs, if that is compared with the others; ``releases`` has the answers in
@@ -66,11 +66,11 @@ class Impact:
     def __init__(
         self,
         policy: Policy,
-        targets: Sequence[Target],
+        targets: Sequence[TargetRelease],
         today: date,
         *,
         from_own: bool = False,
-        explained: Sequence[Target] = (),
+        explained: Sequence[TargetRelease] = (),
         remedies: Remedies = REMEDIES,
         problem_of: Callable[[RequestInvalid], Problem] | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class Impact:
         what = request.deployment or (request.facts.row, request.facts.stated)
         return key_of((own, request.upstream_only, request.manifest is not None, what))
 
-    def compare(self, request: Request) -> Comparison:
+    def compare(self, request: Request) -> ReleaseComparison:
         """What the releases do with a deployment; equal ones, by ``key``, get equal comparisons."""
         answers: dict[str, ReleaseAnswer | Undecided] = {}
         by_ruleset: dict[int, ReleaseAnswer | Undecided] = {}
@@ -111,9 +111,9 @@ class Impact:
             if (change := change_of(before, answer, after, other_answer)) is not None
         ]
         helping = self._helping(request, answers) if self._explained else UNSET
-        return Comparison(own, answers, changes, worst(change.kind for change in changes), helping)
+        return ReleaseComparison(own, answers, changes, worst(change.kind for change in changes), helping)
 
-    def answer(self, request: Request, target: Target | None = None) -> ReleaseAnswer | Undecided:
+    def answer(self, request: Request, target: TargetRelease | None = None) -> ReleaseAnswer | Undecided:
         """What a target does with a deployment; without one, what its own release does."""
         if target is None:
             return self._answer(request)
@@ -130,7 +130,7 @@ class Impact:
             target.name: self._remedies(request, target, answer, state) for target, answer, state in bad[-MAX_REMEDIED:]
         }
 
-    def _remedies(self, request: Request, target: Target, answer: ReleaseAnswer, state: State) -> list[Remedy]:
+    def _remedies(self, request: Request, target: TargetRelease, answer: ReleaseAnswer, state: State) -> list[Remedy]:
         """The remedies for a deployment with this answer in a target; each is decided again as the target decides."""
         request = in_release(request, target.release)
         refused: list[Candidate] = []

@@ -23,7 +23,7 @@ from policy.rules.releases import UnknownRelease
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
     from policy.rules.releases import Releases
 
 DEPLOYMENTS: Final = "deployments"
@@ -43,9 +43,9 @@ class ImpactRequest(Struct, frozen=True):
     """
 
     documents: list[Any]
-    targets: tuple[Target, ...]
+    targets: tuple[TargetRelease, ...]
     from_own: bool
-    explained: tuple[Target, ...] = ()
+    explained: tuple[TargetRelease, ...] = ()
 
     @property
     def decisions(self) -> int:
@@ -126,7 +126,7 @@ class _TargetNames:
         """Whether there is one target, which each deployment's own release is compared with."""
         self.targets = self._targets(named)
 
-    def _targets(self, named: Mapping[str, Any]) -> list[Target]:
+    def _targets(self, named: Mapping[str, Any]) -> list[TargetRelease]:
         if "releases" in named:
             self.faults += [
                 RequestFault(f"/{name}", f"`{name}` and `releases` exclude each other; leave one of them out")
@@ -145,7 +145,7 @@ class _TargetNames:
             self.faults.append(RequestFault("/to", message))
         return targets
 
-    def _listed(self, names: Any) -> list[Target]:
+    def _listed(self, names: Any) -> list[TargetRelease]:
         if type(names) is not list or not names:
             message = f'expected a list of releases such as `["{self._releases.known[-1]}"]`, got {quoted(names)}'
             self.faults.append(RequestFault("/releases", message))
@@ -157,7 +157,7 @@ class _TargetNames:
         found = [self._target(name, f"/releases/{place}") for place, name in enumerate(names)]
         return targets_of([target.name for target in found if target is not None], self._releases)
 
-    def _target(self, name: Any, pointer: str) -> Target | None:
+    def _target(self, name: Any, pointer: str) -> TargetRelease | None:
         if type(name) is not str:
             example = f'write the version in quotes, such as `"{self._releases.known[-1]}"`'
             self.faults.append(RequestFault(pointer, f"expected a string, got {quoted(name)}; {example}"))

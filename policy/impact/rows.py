@@ -73,7 +73,7 @@ class ListedDeployment(Protocol):
 E = TypeVar("E", bound=ListedDeployment)
 
 
-class Row(Struct, Generic[E], frozen=True, gc=False):
+class ImpactRow(Struct, Generic[E], frozen=True, gc=False):
     """A deployment with a change, or one that no release can decide."""
 
     rank: int
@@ -108,7 +108,7 @@ class Row(Struct, Generic[E], frozen=True, gc=False):
         return self.summary.why if self.summary.change is None else cause_of(self.summary)
 
 
-class Cause(Struct):
+class ChangeCause(Struct):
     """A cause of a kind of change, its number of deployments, and the text and the action of the first."""
 
     kind: ChangeKind
@@ -128,14 +128,14 @@ class RemedyCount(Struct):
     names: list[str]
 
 
-class Rows(Generic[E]):
+class ImpactRows(Generic[E]):
     """The worst rows of a fleet, at most ``limit`` changed and as many undecided deployments, and the causes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.changed: list[Row[E]] = []
-        self.undecided: list[Row[E]] = []
-        self.causes: dict[tuple[str, str, str], Cause] = {}
+        self.changed: list[ImpactRow[E]] = []
+        self.undecided: list[ImpactRow[E]] = []
+        self.causes: dict[tuple[str, str, str], ChangeCause] = {}
         self.remedies: dict[str, RemedyCount] = {}
         self.others = 0
         """The changed deployments whose cause is not in ``causes``."""
@@ -148,22 +148,22 @@ class Rows(Generic[E]):
         self._number += 1
         if summary.is_undecided:
             if len(self.undecided) < self.limit:
-                self.undecided.append(Row(-1, self._number, entry, summary))
+                self.undecided.append(ImpactRow(-1, self._number, entry, summary))
             return
         if summary.change is None:
             return
         self._count(summary)
         self._count_remedy(entry, summary)
-        self.changed.append(Row(summary.rank, self._number, entry, summary))
+        self.changed.append(ImpactRow(summary.rank, self._number, entry, summary))
         if len(self.changed) > 2 * self.limit:
             self._cut()
 
-    def worst(self) -> list[Row[E]]:
+    def worst(self) -> list[ImpactRow[E]]:
         """The changed deployments, the worst first."""
         self._cut()
         return self.changed
 
-    def worst_causes(self) -> list[Cause]:
+    def worst_causes(self) -> list[ChangeCause]:
         """The causes, of the worst kind first, then by the number of deployments."""
         return sorted(
             self.causes.values(), key=lambda each: (KINDS.index(each.kind), -each.number, each.at, each.rules)
@@ -185,7 +185,9 @@ class Rows(Generic[E]):
             found.number += 1
         elif len(self.causes) < MAX_CAUSES:
             kind = summary.change.kind
-            self.causes[key] = Cause(kind, summary.change.to, key[2], 1, _without_place(summary.why), summary.action)
+            self.causes[key] = ChangeCause(
+                kind, summary.change.to, key[2], 1, _without_place(summary.why), summary.action
+            )
         else:
             self.others += 1
 

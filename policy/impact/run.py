@@ -2,7 +2,7 @@
 
 Owns what is sent to a process and what comes back. Each different deployment is decided once, as long as there is room
 to keep its result; the results and their order do not depend on the number of processes. ``AnyJob`` and ``AnyWorker``
-are the interfaces of what a run needs; ``Job`` and ``Worker`` implement them for impact.
+are the interfaces of what a run needs; ``ImpactJob`` and ``ImpactWorker`` implement them for impact.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.errors import Remedies
-    from policy.impact.impact import Comparison
-    from policy.impact.targets import Target
+    from policy.impact.impact import ReleaseComparison
+    from policy.impact.targets import TargetRelease
     from policy.request.request import Request
     from policy.rules.loader import Sources
 
@@ -85,20 +85,20 @@ class AnyJob(Protocol[Q_contra, R]):
         """A worker with this policy, which looks up models with this finder."""
 
 
-class Job(Struct, frozen=True):
+class ImpactJob(Struct, frozen=True):
     """What a process needs to compare deployments; ``piece`` makes what a format writes of a comparison."""
 
     sources: Sources
     default_release: str | None
-    targets: tuple[Target, ...]
+    targets: tuple[TargetRelease, ...]
     today: date
     from_own: bool
-    piece: Callable[[Comparison], Any]
+    piece: Callable[[ReleaseComparison], Any]
     remedies: Remedies
     named: Mapping[str, Path]
     folder: Path | None
     hub: bool
-    explained: tuple[Target, ...] = ()
+    explained: tuple[TargetRelease, ...] = ()
 
     @property
     def decisions(self) -> int:
@@ -115,16 +115,16 @@ class Job(Struct, frozen=True):
         """The most releases that have remedies."""
         return min(len(self.explained), MAX_REMEDIED)
 
-    def start(self) -> Worker:
+    def start(self) -> ImpactWorker:
         """A worker with a policy of its own."""
         return self.worker(*loaded(self.sources, self.default_release, self.named, self.folder, hub=self.hub))
 
-    def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
+    def worker(self, policy: Policy, finder: ModelFinder) -> ImpactWorker:
         """A worker with this policy, which looks up models with this finder."""
         impact = Impact(
             policy, self.targets, self.today, from_own=self.from_own, explained=self.explained, remedies=self.remedies
         )
-        return Worker(impact, finder, self.piece)
+        return ImpactWorker(impact, finder, self.piece)
 
 
 def loaded(
@@ -135,7 +135,7 @@ def loaded(
     return Policy(load(sources), default_release, finder.find, compile_all=False), finder
 
 
-class Result(Struct, frozen=True, gc=False):
+class ImpactResult(Struct, frozen=True, gc=False):
     """A deployment's impact in short, and what the format writes of it."""
 
     summary: Summary
@@ -143,30 +143,30 @@ class Result(Struct, frozen=True, gc=False):
     problem: Problem | None = None
 
 
-class Worker:
+class ImpactWorker:
     """Compares deployments in one process."""
 
-    def __init__(self, impact: Impact, finder: ModelFinder, piece: Callable[[Comparison], Any]) -> None:
+    def __init__(self, impact: Impact, finder: ModelFinder, piece: Callable[[ReleaseComparison], Any]) -> None:
         self.impact, self._finder, self._piece = impact, finder, piece
 
     def key(self, request: Request) -> bytes:
         """A key that is equal only for equal deployments."""
         return self.impact.key(request)
 
-    def unreadable(self, error: RequestInvalid) -> Result:
+    def unreadable(self, error: RequestInvalid) -> ImpactResult:
         """The result of a deployment that no release can decide."""
         problem = request_problem(error, remedies=self.impact.remedies)
-        return Result(undecidable(problem.detail), None, problem)
+        return ImpactResult(undecidable(problem.detail), None, problem)
 
-    def decide_all(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
+    def decide_all(self, requests: Sequence[Request]) -> tuple[list[ImpactResult], list[str]]:
         """Compare deployments; return the results in their order, and the models that were looked up."""
         return [self._result(request) for request in requests], self._finder.use.names
 
-    def _result(self, request: Request) -> Result:
+    def _result(self, request: Request) -> ImpactResult:
         try:
             with contained(request.pointer):
                 found = self.impact.compare(request)
-                return Result(summary_of(found), self._piece(found))
+                return ImpactResult(summary_of(found), self._piece(found))
         except RequestInvalid as error:
             return self.unreadable(error)
 
@@ -183,12 +183,12 @@ def _decide_all(requests: list[Any]) -> tuple[list[Any], list[str]]:
     return _worker[0].decide_all(requests)
 
 
-def json_piece(found: Comparison) -> bytes:
+def json_piece(found: ReleaseComparison) -> bytes:
     """A comparison as JSON."""
     return encode(found)
 
 
-def no_piece(_: Comparison) -> None:
+def no_piece(_: ReleaseComparison) -> None:
     """``None``, for a format that needs only the summary."""
 
 

@@ -16,7 +16,7 @@ from policy.impact.counts import column_of
 
 if TYPE_CHECKING:
     from policy.decision.remedies import Remedy
-    from policy.impact.impact import Comparison
+    from policy.impact.impact import ReleaseComparison
 
 WORDS: Final = {"v1": "V1", "v2": "V2", "own": "own runner", "no_start": "no start", "undecided": "undecided"}
 """The titles of the columns of a release's counts."""
@@ -72,7 +72,7 @@ class Summary(Struct, frozen=True, gc=False):
         return len(KINDS) if self.change is None else KINDS.index(self.change.kind)
 
 
-def summary_of(found: Comparison) -> Summary:
+def summary_of(found: ReleaseComparison) -> Summary:
     """A comparison in short."""
     columns = {release: column_of(answer) for release, answer in found.releases.items()}
     change = next((each for each in found.changes if each.kind is found.kind), None)
@@ -100,7 +100,7 @@ def undecidable(message: str) -> Summary:
     return Summary({}, None, message, "")
 
 
-def rows_of(found: Comparison) -> list[tuple[Any, ...]]:
+def rows_of(found: ReleaseComparison) -> list[tuple[Any, ...]]:
     """A row for each release, with the fields ``COLUMNS``."""
     steps = {change.to: change for change in found.changes}
     remedies = {} if found.remedies is UNSET else found.remedies
@@ -130,7 +130,7 @@ def rows_of(found: Comparison) -> list[tuple[Any, ...]]:
     return rows
 
 
-def first_remedy(found: Comparison, release: str) -> str:
+def first_remedy(found: ReleaseComparison, release: str) -> str:
     """The first remedy in a release in words: the cheapest there, else a later release; else that of the last release.
 
     The release is named unless it is the last one.

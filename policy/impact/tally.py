@@ -10,9 +10,9 @@ from policy.impact.counts import ImpactCounts, ReleaseCounts, in_order
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policy.impact.run import Result
+    from policy.impact.run import ImpactResult
     from policy.impact.summary import Summary
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
 
 E = TypeVar("E")
 
@@ -20,13 +20,13 @@ E = TypeVar("E")
 class Tally:
     """Counts results while they pass, and notices what the exit code depends on."""
 
-    def __init__(self, targets: Iterable[Target]) -> None:
+    def __init__(self, targets: Iterable[TargetRelease]) -> None:
         self.counts = ImpactCounts(releases={target.name: ReleaseCounts() for target in targets})
         self.has_undecided = False
         self._columns: dict[tuple[tuple[str, str], ...], int] = {}
         """How many deployments have the same columns, as most have few different ones."""
 
-    def counted(self, results: Iterable[tuple[E, Result]]) -> Iterator[tuple[E, Result]]:
+    def counted(self, results: Iterable[tuple[E, ImpactResult]]) -> Iterator[tuple[E, ImpactResult]]:
         """The results, each counted."""
         for entry, result in results:
             self.add(result.summary)

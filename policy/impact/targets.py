@@ -24,7 +24,7 @@ HEAD: Final = "head"
 """The names of what is before and after an edit, where there are no releases to compare."""
 
 
-class Target(Struct, frozen=True):
+class TargetRelease(Struct, frozen=True):
     """A release by its name; ``release`` is the known one whose rules decide, ``without_v1`` whether V1 is removed."""
 
     name: str
@@ -32,7 +32,7 @@ class Target(Struct, frozen=True):
     without_v1: bool = False
 
 
-def targets_of(names: Iterable[str], releases: Releases, *, nearest: bool = False) -> list[Target]:
+def targets_of(names: Iterable[str], releases: Releases, *, nearest: bool = False) -> list[TargetRelease]:
     """The targets with these names, in ascending order and each once.
 
     Raises:
@@ -43,12 +43,12 @@ def targets_of(names: Iterable[str], releases: Releases, *, nearest: bool = Fals
     return sorted(found.values(), key=lambda target: (target.without_v1, order[target.release], target.name))
 
 
-def target_of(name: str, releases: Releases, *, nearest: bool = False) -> Target:
+def target_of(name: str, releases: Releases, *, nearest: bool = False) -> TargetRelease:
     """The target with a name such as ``0.33.0`` or ``v1-removed``.
 
     Raises:
         UnknownRelease, InvalidVersion: it is neither a known release nor ``v1-removed``.
     """
     if name == V1_REMOVED and releases.removal_of(Runner.V1) is not None:
-        return Target(name, releases.known[-1], without_v1=True)
-    return Target(name.removeprefix("v"), releases.resolve(name, nearest=nearest).decided_as)
+        return TargetRelease(name, releases.known[-1], without_v1=True)
+    return TargetRelease(name.removeprefix("v"), releases.resolve(name, nearest=nearest).decided_as)

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from policy.intake.deployment import Deployment, Environment
     from policy.intake.launch.refusals import Findings
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
     from policy.intake.model_lookup import Find
     from policy.intake.provenance import Provenance
     from policy.secret_values import SecretValues
@@ -238,7 +238,9 @@ def _derive(
     def decide(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
-    def derive_with(target: Target, speculation: Speculation | None, options: ParsedOptions = options) -> Provenance:
+    def derive_with(
+        target: ServedModel, speculation: Speculation | None, options: ParsedOptions = options
+    ) -> Provenance:
         derived = derive(target, speculation, options, env, environment, models.find_config, known, decide)
         derived.facts.update(is_omni)
         return derived
@@ -381,7 +383,7 @@ def _unless_own_runner(doubts: list[str], decide: Callable[[], tuple[str | None,
 
 
 def _draft_of(
-    speculation: Speculation | None, target: Target, find: Callable[[str], Mapping[str, Any] | None], known: Tables
+    speculation: Speculation | None, target: ServedModel, find: Callable[[str], Mapping[str, Any] | None], known: Tables
 ) -> tuple[str, DraftModel | None]:
     """The name of the draft and the draft itself, if there is speculative decoding with one."""
     return ("", None) if speculation is None else read_draft(speculation, target, find, known)

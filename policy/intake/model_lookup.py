@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.errors import Remedy, RequestFault, RequestInvalid
+from policy.errors import RemedyKind, RequestFault, RequestInvalid
 from policy.intake.model.hub_folder import hub_name
 from policy.intake.model.pooling import MODULES, is_named_like_embedding
 from policy.masking import masked
@@ -137,9 +137,9 @@ class ModelLookup:
 
     def _needed(self, name: str) -> RequestFault:
         message = f"the config.json of {quoted(name, MAX_NAME)} is needed, under the name that the arguments give it"
-        remedy = Remedy.MODEL_CONFIG
+        remedy = RemedyKind.MODEL_CONFIG
         if self._deployment.models_at is None:
-            remedy = Remedy.MODEL_CONFIG_OF_MANIFEST
+            remedy = RemedyKind.MODEL_CONFIG_OF_MANIFEST
         elif self._configs:
             more = f" and {len(self._configs) - MAX_SHOWN} more" if len(self._configs) > MAX_SHOWN else ""
             message += f"; given: {', '.join(map(quoted, islice(self._configs, MAX_SHOWN)))}{more}"

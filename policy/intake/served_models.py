@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policy.intake.command_line import ParsedOptions
     from policy.intake.deployment import Deployment
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
 
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
@@ -40,7 +40,7 @@ DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
 
 def read_models(
     deployment: Deployment, options: ParsedOptions, models: ModelLookup, known: Tables, pointer: str
-) -> tuple[Target, Speculation | None]:
+) -> tuple[ServedModel, Speculation | None]:
     """The served model, which a *speculators* repository may replace, and the speculative decoding."""
     name = str(options.values.get("model", DEFAULT_MODEL)).rstrip("/")
     speculation = stated_speculation(options, deployment, pointer)
@@ -80,11 +80,11 @@ def names_of_models(deployment: Deployment, options: ParsedOptions, pointer: str
 
 
 def decide_as_pooling(
-    target: Target,
+    target: ServedModel,
     models: ModelLookup,
     options: ParsedOptions,
     platform: str,
-    decide: Callable[[Target], tuple[str | None, bool]],
+    decide: Callable[[ServedModel], tuple[str | None, bool]],
 ) -> tuple[str | None, bool] | None:
     """The decision if the model had a pooling module; None if vLLM would refuse it."""
     models.files = {**models.files, f"{target.name}/{MODULES}": POOLING_MODULES}

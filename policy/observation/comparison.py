@@ -39,7 +39,7 @@ UNKNOWN: Final = "the log is of vLLM {}, which is no known release; decided for 
 CUT_OFF: Final = "the log ends before the engine is ready or has failed"
 
 
-class Verdict(StrEnum):
+class LogVerdict(StrEnum):
     """The result of a comparison.
 
     ``UNRELATED``: nothing but an exception differs, and it has nothing to do with the runner or the configuration.
@@ -65,7 +65,7 @@ class Prediction(Struct, frozen=True):
     warnings: list[str]
 
 
-class Difference(Struct, frozen=True):
+class LogDifference(Struct, frozen=True):
     """A field of the decision that the log contradicts, and what may explain it."""
 
     member: str
@@ -74,17 +74,17 @@ class Difference(Struct, frozen=True):
     explanations: list[Explanation]
 
 
-class Comparison(Struct, frozen=True):
+class LogComparison(Struct, frozen=True):
     """One engine of a log, with what was decided for it.
 
     ``engine`` is its name in the deployment. Instead of ``predicted`` there is a ``problem`` if nothing was decided.
     """
 
-    verdict: Verdict
+    verdict: LogVerdict
     engine: str | None
     observed: ObservedEngine
     predicted: Prediction | None
-    differences: list[Difference]
+    differences: list[LogDifference]
     notes: list[str]
     problem: Problem | UnsetType = UNSET
 
@@ -95,14 +95,14 @@ def compare(
     releases: Releases,
     engine: str | None,
     explain: Callable[[], tuple[Decision, Alternatives]],
-) -> Comparison:
+) -> LogComparison:
     """The comparison of an engine with its decision; ``explain`` decides again with assumptions if they differ."""
     differing = list(_differences(observed, decision, releases))
-    found: list[Difference] = []
+    found: list[LogDifference] = []
     if differing:
         explained, alternatives = explain()
         found = [
-            Difference(member, predicted, actual, list(explanations(member, observed, explained, alternatives)))
+            LogDifference(member, predicted, actual, list(explanations(member, observed, explained, alternatives)))
             for member, predicted, actual in differing
         ]
     notes = _notes(observed)
@@ -111,15 +111,15 @@ def compare(
         notes.append(UNKNOWN.format(observed.release, decision.release.decided_as))
     elif shown and shown not in checked_releases():
         notes.append(UNCHECKED.format(shown))
-    return Comparison(_verdict(observed, found), engine, observed, _prediction(decision), found, notes)
+    return LogComparison(_verdict(observed, found), engine, observed, _prediction(decision), found, notes)
 
 
 def without_decision(
     observed: ObservedEngine, engine: str | None, problem: Problem | None, notes: list[str]
-) -> Comparison:
+) -> LogComparison:
     """The comparison of an engine for which nothing was decided, with the reason."""
-    return Comparison(
-        Verdict.UNDECIDED,
+    return LogComparison(
+        LogVerdict.UNDECIDED,
         engine,
         observed,
         None,
@@ -133,12 +133,12 @@ def _prediction(decision: Decision) -> Prediction:
     return Prediction(**{name: getattr(decision, name) for name in Prediction.__struct_fields__})
 
 
-def _verdict(observed: ObservedEngine, differences: list[Difference]) -> Verdict:
+def _verdict(observed: ObservedEngine, differences: list[LogDifference]) -> LogVerdict:
     if differences:
         causes = {each.cause for difference in differences for each in difference.explanations}
-        return Verdict.UNRELATED if is_unrelated(causes, observed.failure) else Verdict.DIFFERED
+        return LogVerdict.UNRELATED if is_unrelated(causes, observed.failure) else LogVerdict.DIFFERED
     is_shown = observed.runner is not None or observed.starts is False
-    return Verdict.AGREED if is_shown else Verdict.UNDECIDED
+    return LogVerdict.AGREED if is_shown else LogVerdict.UNDECIDED
 
 
 def _notes(observed: ObservedEngine) -> list[str]:

@@ -52,7 +52,7 @@ EXCEPTION_KINDS: Final = frozenset({Shows.REFUSAL, Shows.WRAPPER})
 """The kinds whose texts are those of exceptions; the texts of all others are records."""
 
 
-class Source(Struct, frozen=True, forbid_unknown_fields=True):
+class SourceFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of vLLM, and the releases in which it logs the text."""
 
     vllm: str
@@ -63,13 +63,13 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
         return release in SpecifierSet(self.vllm)
 
 
-class Format(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+class LoggedText(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """One text; the fields are described above."""
 
     id: str
     shows: Shows
     text: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceFile, ...]
     runner: str | None = None
     values: tuple[str, ...] = ()
     written: str = ""
@@ -109,13 +109,13 @@ class Format(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
 
 @cache
-def formats() -> tuple[Format, ...]:
+def formats() -> tuple[LoggedText, ...]:
     """All formats, in the order of the file."""
-    return msgspec.yaml.decode(FILE.read_bytes(), type=tuple[Format, ...])
+    return msgspec.yaml.decode(FILE.read_bytes(), type=tuple[LoggedText, ...])
 
 
 @cache
-def _by_kind() -> tuple[tuple[Format, ...], tuple[Format, ...]]:
+def _by_kind() -> tuple[tuple[LoggedText, ...], tuple[LoggedText, ...]]:
     of_exceptions = tuple(each for each in formats() if each.shows in EXCEPTION_KINDS)
     return tuple(each for each in formats() if each.shows not in EXCEPTION_KINDS), of_exceptions
 
@@ -131,7 +131,7 @@ def is_server(format_id: str) -> bool:
     return any(each.id == format_id and each.shows is Shows.SERVER for each in formats())
 
 
-def match_record(text: str, file: str | None) -> tuple[Format, Mapping[str, str]] | None:
+def match_record(text: str, file: str | None) -> tuple[LoggedText, Mapping[str, str]] | None:
     """The format of a record's text and its values; ``file`` is the file that the record names, if it names one."""
     for each in _by_kind()[0]:
         if (file is None or file in each.files) and (values := each.match(text)) is not None:
@@ -139,7 +139,7 @@ def match_record(text: str, file: str | None) -> tuple[Format, Mapping[str, str]
     return None
 
 
-def match_exception(text: str) -> tuple[Format, Mapping[str, str]] | None:
+def match_exception(text: str) -> tuple[LoggedText, Mapping[str, str]] | None:
     """The format of an exception's text and its values."""
     for each in _by_kind()[1]:
         if (values := each.match(text)) is not None:

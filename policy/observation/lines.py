@@ -30,7 +30,7 @@ MIN_PLACES: Final = 2
 Releases = frozenset[str]
 
 
-class Place(Struct, frozen=True, forbid_unknown_fields=True):
+class LogPlace(Struct, frozen=True, forbid_unknown_fields=True):
     """A place in vLLM that a log shows; its fields are described above."""
 
     file: str
@@ -48,14 +48,14 @@ class Place(Struct, frozen=True, forbid_unknown_fields=True):
 class PlaceLines(Struct, frozen=True, forbid_unknown_fields=True):
     """A place with its lines, and the releases of each."""
 
-    place: Place
+    place: LogPlace
     lines: dict[int, tuple[str, ...]]
 
 
 @cache
-def places() -> tuple[Place, ...]:
+def places() -> tuple[LogPlace, ...]:
     """The places that are known."""
-    return msgspec.yaml.decode(PLACES.read_bytes(), type=tuple[Place, ...])
+    return msgspec.yaml.decode(PLACES.read_bytes(), type=tuple[LogPlace, ...])
 
 
 @cache

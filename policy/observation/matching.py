@@ -23,7 +23,7 @@ NAMES_SHOWN: Final = 10
 NUMBER: Final = re.compile(r"-\d{1,6}$")
 
 
-class Candidate(NamedTuple):
+class CandidateEngine(NamedTuple):
     """An engine of the deployment: its name, such as `chat/Deployment/qwen3/vllm`, its path, and its request."""
 
     name: str
@@ -37,7 +37,7 @@ class NoMatch(NamedTuple):
     message: str
 
 
-def match_engine(observed: ObservedEngine, candidates: Sequence[Candidate]) -> Candidate | NoMatch:
+def match_engine(observed: ObservedEngine, candidates: Sequence[CandidateEngine]) -> CandidateEngine | NoMatch:
     """The engine that an observed one is."""
     if not candidates:
         return NoMatch("the deployment has no vLLM container")
@@ -54,7 +54,7 @@ def match_engine(observed: ObservedEngine, candidates: Sequence[Candidate]) -> C
     )
 
 
-def _by_source(source: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+def _by_source(source: str, candidates: Sequence[CandidateEngine]) -> list[CandidateEngine]:
     """The engines with the name of a source; of objects whose names begin a pod's name the longest."""
     if not source:
         return []
@@ -68,18 +68,18 @@ def _by_source(source: str, candidates: Sequence[Candidate]) -> list[Candidate]:
     return [each for length, each in scored if length == best]
 
 
-def _object_in(candidate: Candidate, pod: str, container: str) -> str:
+def _object_in(candidate: CandidateEngine, pod: str, container: str) -> str:
     """The name of the candidate's object if the pod belongs to that object; otherwise empty."""
     *_, name, own = ["", "", *candidate.name.split("/")]
     return name if own == container and (pod == name or pod.startswith(f"{name}-")) else ""
 
 
-def _service_of(candidate: Candidate) -> str:
+def _service_of(candidate: CandidateEngine) -> str:
     """The last step of the candidate's path, which is a service's name in a file of docker compose."""
     return candidate.path.rpartition(".")[2]
 
 
-def _has_model(candidate: Candidate, model: str | None) -> bool:
+def _has_model(candidate: CandidateEngine, model: str | None) -> bool:
     deployment = getattr(candidate.request, "deployment", None)
     if model is None or not isinstance(deployment, Deployment):
         return False

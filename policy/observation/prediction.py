@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from policy.errors import RequestInvalid
 from policy.intake.model.tables import releases_with_flags
 from policy.observation.arguments import read_arguments
-from policy.observation.comparison import Comparison, compare, decided_as, without_decision
+from policy.observation.comparison import LogComparison, compare, decided_as, without_decision
 from policy.observation.explanations import Alternatives
 from policy.observation.matching import NoMatch, match_engine
 from policy.observation.python_value import NotAValue
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.decision.decision import Decision
-    from policy.observation.matching import Candidate
+    from policy.observation.matching import CandidateEngine
     from policy.observation.observed import LoggedEngine, ObservedEngine
     from policy.policy import Policy
     from policy.problems import Problem
@@ -59,7 +59,7 @@ class Predictor:
         policy: Policy,
         day: date,
         problem_of: Callable[[RequestInvalid], Problem],
-        candidates: Sequence[Candidate] | None = None,
+        candidates: Sequence[CandidateEngine] | None = None,
         version: str | None = None,
         environment: dict[str, Any] | None = None,
         *,
@@ -73,7 +73,7 @@ class Predictor:
         self._environment = environment or {}
         self._nearest = nearest
 
-    def compare(self, logged: LoggedEngine) -> Comparison:
+    def compare(self, logged: LoggedEngine) -> LogComparison:
         """What the engine did, beside its decision."""
         observed = logged.observed
         name: str | None = None
@@ -99,7 +99,7 @@ class Predictor:
 
     def _compared(
         self, request: Request, observed: ObservedEngine, name: str | None, alternatives: Callable[[], Alternatives]
-    ) -> Comparison:
+    ) -> LogComparison:
         decision = self._decide(request)
         explained = with_explanation(request)
         return compare(
@@ -111,7 +111,7 @@ class Predictor:
         )
 
     @staticmethod
-    def _with_notes(found: Comparison, notes: list[str]) -> Comparison:
+    def _with_notes(found: LogComparison, notes: list[str]) -> LogComparison:
         return replace(found, notes=[*notes, *found.notes]) if notes else found
 
     def _decide(self, request: Request) -> Decision:

@@ -46,10 +46,10 @@ def read_value(text: str) -> Any:
     """
     if len(text) > MAX_TEXT:
         raise NotAValue(f"more than {MAX_TEXT:,} characters, which is the limit")
-    return _Reader(text).value(0)
+    return _ValueReader(text).value(0)
 
 
-class _Reader:
+class _ValueReader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0

@@ -22,8 +22,8 @@ from policy.rules.effects import Runner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policy.observation.formats import Format
-    from policy.observation.records import Record
+    from policy.observation.formats import LoggedText
+    from policy.observation.records import PrintedLine
 
 MAX_LINE: Final = 1 << 18
 """How much of a line is read; the rest of it is ignored."""
@@ -64,7 +64,7 @@ class TooManyEngines(PolicyError):
 
 
 @dataclass(slots=True)
-class _Run:
+class _StartLines:
     """The lines of one start that were read so far."""
 
     source: str
@@ -101,8 +101,8 @@ def read_log(text: str) -> list[LoggedEngine]:
     Raises:
         TooManyEngines: there are more than ``MAX_ENGINES``.
     """
-    open_runs: dict[str, _Run] = {}
-    runs: list[_Run] = []
+    open_runs: dict[str, _StartLines] = {}
+    runs: list[_StartLines] = []
     services: bool | None = None
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.isspace():
@@ -115,14 +115,14 @@ def read_log(text: str) -> list[LoggedEngine]:
             if run is None or (found is not None and _begins_anew(run, found[0].shows)):
                 if len(runs) == MAX_ENGINES:
                     raise TooManyEngines
-                run = open_runs[record.source] = _Run(record.source, number)
+                run = open_runs[record.source] = _StartLines(record.source, number)
                 runs.append(run)
             run.last = number
             _read(run, record, number, found)
     return [_engine(run) for run in runs if _closed(run).has_begun]
 
 
-def _begins_anew(run: _Run, shows: Shows) -> bool:
+def _begins_anew(run: _StartLines, shows: Shows) -> bool:
     """Whether a record is the first of another start of the same source."""
     match shows:
         case Shows.SERVER:
@@ -134,7 +134,9 @@ def _begins_anew(run: _Run, shows: Shows) -> bool:
     return False
 
 
-def _read(run: _Run, record: Record, number: int, found: tuple[Format, Mapping[str, str]] | None) -> None:
+def _read(
+    run: _StartLines, record: PrintedLine, number: int, found: tuple[LoggedText, Mapping[str, str]] | None
+) -> None:
     _add(run, run.tracebacks.read(record, number))
     if record.file_name is not None and len(run.places) < MAX_PLACES:
         releases = releases_of_record(record.file_name, record.line, record.text)
@@ -174,18 +176,18 @@ def _model_of(configuration: str) -> str | None:
     return rest[1:end] if end > 0 else None
 
 
-def _add(run: _Run, raised: Iterator[LoggedException]) -> None:
+def _add(run: _StartLines, raised: Iterator[LoggedException]) -> None:
     for each in raised:
         if len(run.raised) < MAX_RAISED:
             run.raised.append(each)
 
 
-def _closed(run: _Run) -> _Run:
+def _closed(run: _StartLines) -> _StartLines:
     _add(run, run.tracebacks.end())
     return run
 
 
-def _engine(run: _Run) -> LoggedEngine:
+def _engine(run: _StartLines) -> LoggedEngine:
     failure = _failure(run)
     release, releases = _releases(run)
     warnings = [MIXED_RELEASES] if len(run.releases) > 1 else []
@@ -211,7 +213,7 @@ def _engine(run: _Run) -> LoggedEngine:
     return LoggedEngine(observed, run.arguments)
 
 
-def _releases(run: _Run) -> tuple[str | None, list[str]]:
+def _releases(run: _StartLines) -> tuple[str | None, list[str]]:
     """The release that the log names, or that its line numbers show, and all those that are possible."""
     if run.releases:
         names = [*run.releases]
@@ -220,7 +222,7 @@ def _releases(run: _Run) -> tuple[str | None, list[str]]:
     return (found[0] if len(found) == 1 else None), found
 
 
-def _runner(run: _Run, failure: Failure | None) -> str | None:
+def _runner(run: _StartLines, failure: Failure | None) -> str | None:
     """The runner that the log shows: in its records, or else in the refusal, or else in a traceback's files."""
     if run.runners:
         return next(iter(run.runners)) if len(run.runners) == 1 else None
@@ -230,7 +232,7 @@ def _runner(run: _Run, failure: Failure | None) -> str | None:
     return Runner.V2 if V2_FILE in files else Runner.V1 if V1_FILE in files else None
 
 
-def _starts(run: _Run, failure: Failure | None) -> bool | None:
+def _starts(run: _StartLines, failure: Failure | None) -> bool | None:
     """Whether the engine became ready to serve; None if the log does not show how the start ended."""
     if Shows.SERVER_READY in run.shown:
         return True
@@ -241,7 +243,7 @@ def _starts(run: _Run, failure: Failure | None) -> bool | None:
     return None if failure is None else False
 
 
-def _failure(run: _Run) -> Failure | None:
+def _failure(run: _StartLines) -> Failure | None:
     """The exception that ended the engine.
 
     It is the last serious exception that does more than report another. A server that already takes requests also logs
@@ -272,7 +274,7 @@ def _root(raised: list[LoggedException]) -> LoggedException | None:
     return raised[-1] if raised else None
 
 
-def _matched(raised: LoggedException) -> Format | None:
+def _matched(raised: LoggedException) -> LoggedText | None:
     """The format of an exception's message or of a detail below it, which pydantic puts after its own words."""
     message = raised.message.lstrip()
     for begin in ("", "Value error, "):

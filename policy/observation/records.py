@@ -42,7 +42,7 @@ MESSAGE_FIELDS: Final = ("log", "message", "msg")
 LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
 
 
-class Record(NamedTuple):
+class PrintedLine(NamedTuple):
     """A line: who printed it, and what vLLM's own prefixes say. Without such a prefix ``level`` is None."""
 
     source: str
@@ -63,7 +63,7 @@ def has_services(line: str) -> bool:
     return COMPOSE.match(COLOURS.sub("", line)) is not None
 
 
-def read_line(line: str, *, services: bool = False) -> Iterator[Record]:
+def read_line(line: str, *, services: bool = False) -> Iterator[PrintedLine]:
     """The records in a line, without what is around them; only a line of JSON may have several.
 
     ``services``: whether a line may begin with the prefix of `docker compose logs`.
@@ -82,19 +82,19 @@ def read_line(line: str, *, services: bool = False) -> Iterator[Record]:
         yield _record(source, level, each)
 
 
-def _record(source: str, level: str | None, text: str) -> Record:
+def _record(source: str, level: str | None, text: str) -> PrintedLine:
     """The record in a line of text; ``level`` is the level that the JSON around the text states, if any."""
     process = PROCESS.match(text)
     text = text if process is None else text[process.end() :]
     found_record = RECORD.search(text, 0, MAX_PREFIX)
     named = "" if process is None else f"{process.group(1)} {process.group(2)}"
     if found_record is None:
-        return Record(source, named, level, None, 0, text)
+        return PrintedLine(source, named, level, None, 0, text)
     if process is None and found_record.start():  # the process after VLLM_LOGGING_PREFIX
         other = PROCESS.search(text, 0, found_record.start())
         named = "" if other is None else f"{other.group(1)} {other.group(2)}"
     level, _, file, number = found_record.groups()
-    return Record(source, named, level, file, int(number), text[found_record.end() :])
+    return PrintedLine(source, named, level, file, int(number), text[found_record.end() :])
 
 
 def _unwrapped(text: str, prefixes: tuple[re.Pattern[str], ...] = ()) -> tuple[str, str | None, str] | None:

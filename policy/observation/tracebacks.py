@@ -15,7 +15,7 @@ from policy.observation.lines import releases_of_step
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.observation.records import Record
+    from policy.observation.records import PrintedLine
 
 BEGIN: Final = "Traceback (most recent call last):"
 CHAINS: Final = (
@@ -83,7 +83,7 @@ class Tracebacks:
         self.has_uncaught = False
         self._open: dict[str, _Open] = {}
 
-    def read(self, record: Record, number: int) -> Iterator[LoggedException]:
+    def read(self, record: PrintedLine, number: int) -> Iterator[LoggedException]:
         """Read a line, and yield the exceptions that ended before it."""
         text = record.text.rstrip()
         current = self._open.get(record.process)
@@ -137,7 +137,7 @@ class Tracebacks:
         self.has_uncaught = self.has_uncaught or current.level is None
 
     @staticmethod
-    def _chained(current: _Open | None, record: Record) -> list[str] | None:
+    def _chained(current: _Open | None, record: PrintedLine) -> list[str] | None:
         """The causes of a traceback that continues a chain; None if it begins anew."""
         if current is None or not current.is_chained or (record.level, record.file) != (current.level, current.file):
             return None

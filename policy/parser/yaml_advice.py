@@ -47,7 +47,7 @@ INDENTATION: Final = "indent with spaces, like the lines beside it"
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class YamlAdvice:
     """The position to edit, counted from 1, and what to do there."""
 
     line: int
@@ -63,7 +63,7 @@ class _Tokens:
     quoted: yaml.ScalarToken | None
 
 
-def explain_template(text: str) -> Explanation | None:
+def explain_template(text: str) -> YamlAdvice | None:
     """The first action of a template (`{{ … }}`, `{% … %}`) outside quotes, which YAML cannot contain, if any."""
     found = TEMPLATE.search(text)
     if found is None:
@@ -71,17 +71,17 @@ def explain_template(text: str) -> Explanation | None:
     at = found.end()
     action = ACTION.match(text, at)
     shown = "`{{`" if action is None else quoted(action[0])
-    return Explanation(text.count("\n", 0, at) + 1, at - found.start() + 1, NOT_RENDERED.format(shown))
+    return YamlAdvice(text.count("\n", 0, at) + 1, at - found.start() + 1, NOT_RENDERED.format(shown))
 
 
-def explain(text: str, error: yaml.MarkedYAMLError, loader: type, *, quotes_line: bool) -> Explanation:
+def explain(text: str, error: yaml.MarkedYAMLError, loader: type, *, quotes_line: bool) -> YamlAdvice:
     """Why ``text`` cannot be parsed; ``loader`` is the class whose scanner reported the error.
 
     With ``quotes_line``, the message contains the corrected line; not for texts with secrets.
     """
     mark = error.problem_mark or error.context_mark
     if mark is None:
-        return Explanation(1, 1, f"{error}")
+        return YamlAdvice(1, 1, f"{error}")
     return _Explainer(text, error, mark, error.context_mark or mark, loader, quotes_line=quotes_line).explanation()
 
 
@@ -104,7 +104,7 @@ class _Explainer:
         self.mark, self.begin = mark, begin
         self.tokens = _tokens_before(text, mark, loader)
 
-    def explanation(self) -> Explanation:
+    def explanation(self) -> YamlAdvice:
         found = self.after(self.mark)
         if found.startswith("\t"):
             return self.at(self.mark, f"a tab where YAML expects spaces; {INDENTATION}")
@@ -122,7 +122,7 @@ class _Explainer:
             return self.at(self.begin, f"the quote `{self.after(self.begin)[:1]}` is not closed; close it")
         return self.structure()
 
-    def structure(self) -> Explanation:
+    def structure(self) -> YamlAdvice:
         """The explanation of an error in the structure, where each value is complete."""
         if self.tokens.brackets:
             bracket = self.tokens.brackets[-1].start_mark
@@ -140,7 +140,7 @@ class _Explainer:
             )
         return self.complete() if self.before(self.mark).strip(" -") else self.indentation()
 
-    def complete(self) -> Explanation:
+    def complete(self) -> YamlAdvice:
         """The explanation of a line that continues after a complete value."""
         ended = self.tokens.quoted
         before = self.before(self.mark).rstrip()
@@ -162,17 +162,17 @@ class _Explainer:
         )
         return self.at(self.mark, f"{why}; put the whole text in quotes{self.example(value)}")
 
-    def indentation(self) -> Explanation:
+    def indentation(self) -> YamlAdvice:
         line = self.lines[self.mark.line] if self.mark.line < len(self.lines) else ""
         found = len(line) - len(line.lstrip(" "))
         levels = sorted(set(self.levels()))
         if found in levels or not levels:
-            return Explanation(
+            return YamlAdvice(
                 self.mark.line + 1,
                 found + 1,
                 "the line does not continue the one above; complete that one, with a space after each colon and dash",
             )
-        return Explanation(
+        return YamlAdvice(
             self.mark.line + 1,
             found + 1,
             f"the line is indented by {counted(found, 'space', 'spaces')} and does not match the lines above it, "
@@ -207,8 +207,8 @@ class _Explainer:
     def before(self, mark: yaml.Mark) -> str:
         return self.lines[mark.line][: mark.column] if mark.line < len(self.lines) else ""
 
-    def at(self, mark: yaml.Mark, message: str) -> Explanation:
-        return Explanation(mark.line + 1, mark.column + 1, message)
+    def at(self, mark: yaml.Mark, message: str) -> YamlAdvice:
+        return YamlAdvice(mark.line + 1, mark.column + 1, message)
 
 
 def _tokens_before(text: str, mark: yaml.Mark, loader: type) -> _Tokens:

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from policy.impact.impact import Impact
 from policy.masking import HIDDEN, MIN_VALUE
-from policy.pins.pins import Pin, Source, pins_of
-from policy.pins.verdicts import PinAnswer, Verdict, undecided, verdict_of, worst
+from policy.pins.pins import Pin, VariableSource, pins_of
+from policy.pins.verdicts import PinAnswer, PinVerdict, undecided, verdict_of, worst
 from policy.problems import REMEDIES
 from policy.rules.effects import Layer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from policy.errors import Remedies
     from policy.impact.changes import Answer
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
     from policy.policy import Policy
     from policy.request.request import Request
 
@@ -32,20 +32,20 @@ class PinVerdicts(Struct, frozen=True, gc=False):
     ``now`` is the verdict of the first release: the deployment's own, or the one it is to come from.
     """
 
-    source: Source
+    source: VariableSource
     value: str | bool | None
     at: str
     releases: dict[str, PinAnswer]
 
     @property
-    def now(self) -> Verdict:
+    def now(self) -> PinVerdict:
         """The verdict of the first release."""
         return next(iter(self.releases.values())).verdict
 
     @property
-    def worst(self) -> Verdict:
+    def worst(self) -> PinVerdict:
         """The worst verdict of all releases."""
-        return worst(each.verdict for each in self.releases.values()) or Verdict.UNDECIDED
+        return worst(each.verdict for each in self.releases.values()) or PinVerdict.UNDECIDED
 
 
 class PinDecider:
@@ -54,7 +54,7 @@ class PinDecider:
     def __init__(
         self,
         policy: Policy,
-        targets: Sequence[Target],
+        targets: Sequence[TargetRelease],
         today: date,
         *,
         from_own: bool = False,

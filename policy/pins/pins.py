@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 
-class Source(StrEnum):
+class VariableSource(StrEnum):
     """What sets the variable."""
 
     FACTS = "facts"
@@ -42,7 +42,7 @@ class Pin(Struct, frozen=True):
     row of the table of images. ``without`` is the same deployment without this setting, but with all others.
     """
 
-    source: Source
+    source: VariableSource
     value: str | bool | None
     at: str
     without: Request
@@ -64,7 +64,7 @@ def _of_facts(request: Request) -> list[Pin]:
     row = facts.row.copy()
     row[VARIABLE_INDEX] = defaults(series(request.release.decided_as))[VARIABLE_INDEX]
     stated = [each for each in facts.stated if each != VARIABLE_INDEX]
-    return [Pin(Source.FACTS, to_json(value), "", replace(request, facts=Facts(row, stated)))]
+    return [Pin(VariableSource.FACTS, to_json(value), "", replace(request, facts=Facts(row, stated)))]
 
 
 def _of_variables(request: Request, deployment: Deployment) -> list[Pin]:
@@ -74,7 +74,7 @@ def _of_variables(request: Request, deployment: Deployment) -> list[Pin]:
     env = {name: text for name, text in deployment.env.items() if name != VARIABLE_NAME}
     if of_image is not None and not of_image.is_used:  # it takes effect where the manifest no longer sets it
         env[VARIABLE_NAME] = of_image.value
-    source = Source.IMAGE if of_image is not None and of_image.is_used else Source.VARIABLES
+    source = VariableSource.IMAGE if of_image is not None and of_image.is_used else VariableSource.VARIABLES
     at = of_image.row if of_image is not None and of_image.is_used else ""
     value = _known(deployment.env[VARIABLE_NAME])
     return [Pin(source, value, at, replace(request, deployment=replace(deployment, env=env)))]
@@ -93,7 +93,7 @@ def _of_command(request: Request, deployment: Deployment) -> list[Pin]:
     without = replace(request, deployment=replace(deployment, edits=edits))
     return [
         Pin(
-            Source.COMMAND,
+            VariableSource.COMMAND,
             _known(command.env[VARIABLE_NAME]),
             command.set_at.get(VARIABLE_NAME, ""),
             without,

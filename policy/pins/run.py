@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.errors import Remedies, RequestInvalid
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
     from policy.intake.model_finder import ModelFinder
     from policy.policy import Policy
     from policy.request.request import Request
     from policy.rules.loader import Sources
 
 
-class Result(Struct, frozen=True, gc=False):
+class PinResult(Struct, frozen=True, gc=False):
     """The pins of a deployment; a ``problem`` if it cannot be read, so that it may have more."""
 
     from_: str | None
@@ -50,7 +50,7 @@ class PinCounts(Struct):
     now: dict[str, int] = field(default_factory=lambda: dict.fromkeys(map(str, VERDICTS), 0))
     releases: dict[str, dict[str, int]] = {}
 
-    def add(self, result: Result, targets: tuple[Target, ...]) -> None:
+    def add(self, result: PinResult, targets: tuple[TargetRelease, ...]) -> None:
         """Count a deployment."""
         self.deployments += 1
         if result.problem is not None:
@@ -67,12 +67,12 @@ class PinCounts(Struct):
                 counts[str(pin.releases[target.name].verdict)] += 1
 
 
-class Job(Struct, frozen=True):
+class PinJob(Struct, frozen=True):
     """What a process needs to decide pins."""
 
     sources: Sources
     default_release: str | None
-    targets: tuple[Target, ...]
+    targets: tuple[TargetRelease, ...]
     today: date
     from_own: bool
     remedies: Remedies
@@ -90,17 +90,17 @@ class Job(Struct, frozen=True):
         """How many answers a deployment's pin has."""
         return self.decisions
 
-    def start(self) -> Worker:
+    def start(self) -> PinWorker:
         """A worker with a policy of its own."""
         return self.worker(*loaded(self.sources, self.default_release, self.named, self.folder, hub=self.hub))
 
-    def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
+    def worker(self, policy: Policy, finder: ModelFinder) -> PinWorker:
         """A worker with this policy, which looks up models with this finder."""
         decider = PinDecider(policy, self.targets, self.today, from_own=self.from_own, remedies=self.remedies)
-        return Worker(decider, finder)
+        return PinWorker(decider, finder)
 
 
-class Worker:
+class PinWorker:
     """Decides the pins of deployments in one process."""
 
     def __init__(self, decider: PinDecider, finder: ModelFinder) -> None:
@@ -110,14 +110,14 @@ class Worker:
         """A key that is equal only for deployments with equal pins."""
         return self._decider.impact.key(request)
 
-    def decide_all(self, requests: Sequence[Request]) -> tuple[list[Result], list[str]]:
+    def decide_all(self, requests: Sequence[Request]) -> tuple[list[PinResult], list[str]]:
         """Decide the pins of each deployment; return them in their order, and the models that were looked up."""
         return [self._result(request) for request in requests], self._finder.use.names
 
-    def unreadable(self, error: RequestInvalid) -> Result:
+    def unreadable(self, error: RequestInvalid) -> PinResult:
         """The result of a deployment that cannot be read."""
-        return Result(None, [], request_problem(error, remedies=self._decider.impact.remedies))
+        return PinResult(None, [], request_problem(error, remedies=self._decider.impact.remedies))
 
-    def _result(self, request: Request) -> Result:
+    def _result(self, request: Request) -> PinResult:
         release, pins = self._decider.decide(request)
-        return Result(release, [verdicts for _, verdicts in pins])
+        return PinResult(release, [verdicts for _, verdicts in pins])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policy.impact.changes import Answer
 
 
-class Verdict(StrEnum):
+class PinVerdict(StrEnum):
     """What a pin does; of several that fit, the first counts."""
 
     FATAL = "fatal"
@@ -34,16 +34,16 @@ class Verdict(StrEnum):
     NEEDED = "needed"
 
 
-VERDICTS: Final = tuple(Verdict)
+VERDICTS: Final = tuple(PinVerdict)
 SYMPTOMS: Final = [*map(str, Symptom)]
 CERTAINTIES: Final = [*map(str, Certainty)]
 MEANINGS: Final = {
-    Verdict.FATAL: "vLLM will not start with it",
-    Verdict.HARMFUL: "it chooses the worse runner",
-    Verdict.UNDECIDED: "the release cannot be decided, or the value is not known",
-    Verdict.UNEXPLAINED: "it keeps V1, and nothing known speaks for that",
-    Verdict.REDUNDANT: "without it the decision is the same",
-    Verdict.NEEDED: "without it the decision is another, for a known reason",
+    PinVerdict.FATAL: "vLLM will not start with it",
+    PinVerdict.HARMFUL: "it chooses the worse runner",
+    PinVerdict.UNDECIDED: "the release cannot be decided, or the value is not known",
+    PinVerdict.UNEXPLAINED: "it keeps V1, and nothing known speaks for that",
+    PinVerdict.REDUNDANT: "without it the decision is the same",
+    PinVerdict.NEEDED: "without it the decision is another, for a known reason",
 }
 NEVER_STARTS: Final = "vLLM does not start, with it or without it"
 NO_CHOICE: Final = "the release has only V2, whatever the variable says"
@@ -64,7 +64,7 @@ class PinAnswer(Struct, frozen=True, gc=False):
     and ``starts`` are with the pin; ``without`` is ``None`` if one of the two answers is undecided.
     """
 
-    verdict: Verdict
+    verdict: PinVerdict
     rules: list[str]
     why: str
     runner: str | None = None
@@ -85,62 +85,66 @@ def verdict_of(pinned: Answer, free: Answer, *, without_v1: bool, house: Collect
     assert isinstance(pinned, ReleaseAnswer)
     assert isinstance(free, ReleaseAnswer)
     verdict, rules, why = _verdict(pinned, free, without_v1=without_v1, house=house)
-    if verdict is Verdict.REDUNDANT and without_v1:
+    if verdict is PinVerdict.REDUNDANT and without_v1:
         why = NO_CHOICE
-    elif verdict is not Verdict.FATAL and not pinned.starts and not free.starts:
+    elif verdict is not PinVerdict.FATAL and not pinned.starts and not free.starts:
         why = f"{NEVER_STARTS}: {'; '.join(_errors(pinned))}; {why}"
     return PinAnswer(verdict, rules, why, pinned.runner, pinned.starts, WithoutPin(free.runner, free.starts))
 
 
 def undecided(why: str) -> PinAnswer:
     """The answer for a pin whose effect is not known."""
-    return PinAnswer(Verdict.UNDECIDED, [], why)
+    return PinAnswer(PinVerdict.UNDECIDED, [], why)
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
+def worst(verdicts: Iterable[PinVerdict]) -> PinVerdict | None:
     """The worst verdict; ``None`` without any."""
     return min(verdicts, key=VERDICTS.index, default=None)
 
 
 def _verdict(
     pinned: ReleaseAnswer, free: ReleaseAnswer, *, without_v1: bool, house: Collection[str]
-) -> tuple[Verdict, list[str], str]:
+) -> tuple[PinVerdict, list[str], str]:
     errors, other_errors = _errors(pinned), _errors(free)
     own = [each for each in errors if each not in other_errors]
     if own or (free.starts and not pinned.starts):
-        return Verdict.FATAL, _new(pinned.refusals, free.refusals), "; ".join(own or errors)
+        return PinVerdict.FATAL, _new(pinned.refusals, free.refusals), "; ".join(own or errors)
     if without_v1 and pinned.startup_errors:
-        return Verdict.FATAL, pinned.refusals, f"{NO_V1}: {'; '.join(pinned.startup_errors)}"
+        return PinVerdict.FATAL, pinned.refusals, f"{NO_V1}: {'; '.join(pinned.startup_errors)}"
     left = [each for each in other_errors if each not in errors]
     if left or (pinned.starts and not free.starts):
         why = f"without it vLLM does not start: {'; '.join(left or other_errors)}"
-        return Verdict.NEEDED, _new(free.refusals, pinned.refusals), why
+        return PinVerdict.NEEDED, _new(free.refusals, pinned.refusals), why
     if worse := worse_than(pinned.known_problems, free.known_problems, _rank):
-        return Verdict.HARMFUL, [each.rule for each in worse], f"it chooses {_named(pinned)}: {_problems(worse)}"
+        return PinVerdict.HARMFUL, [each.rule for each in worse], f"it chooses {_named(pinned)}: {_problems(worse)}"
     by_house = [rule for rule in _decisive(free) if rule in house]
     if by_house and pinned.runner != free.runner:
-        return Verdict.HARMFUL, by_house, f"a house rule chooses {_named(free)}: {_reasons(free)}"
+        return PinVerdict.HARMFUL, by_house, f"a house rule chooses {_named(free)}: {_reasons(free)}"
     if pinned.set_env and not free.set_env:
-        return Verdict.HARMFUL, _decisive(pinned), f"vLLM would not do as decided: {_reasons(pinned)}"
+        return PinVerdict.HARMFUL, _decisive(pinned), f"vLLM would not do as decided: {_reasons(pinned)}"
     if better := worse_than(free.known_problems, pinned.known_problems, _rank):
-        return Verdict.NEEDED, [each.rule for each in better], f"it avoids {_named(free)}: {_problems(better)}"
+        return PinVerdict.NEEDED, [each.rule for each in better], f"it avoids {_named(free)}: {_problems(better)}"
     if pinned.runner != free.runner:
         return _of_choice(pinned, free)
     if free.set_env and not pinned.set_env:
-        return Verdict.NEEDED, _decisive(free), f"vLLM alone would not choose {_named(free)}: {_reasons(free)}"
-    return Verdict.REDUNDANT, _decisive(free), f"without it: {_reasons(free)}"
+        return PinVerdict.NEEDED, _decisive(free), f"vLLM alone would not choose {_named(free)}: {_reasons(free)}"
+    return PinVerdict.REDUNDANT, _decisive(free), f"without it: {_reasons(free)}"
 
 
-def _of_choice(pinned: ReleaseAnswer, free: ReleaseAnswer) -> tuple[Verdict, list[str], str]:
+def _of_choice(pinned: ReleaseAnswer, free: ReleaseAnswer) -> tuple[PinVerdict, list[str], str]:
     """The verdict of a pin that changes the runner, if neither runner has worse known problems."""
     if pinned.runner == Runner.V1 and pinned.v1_unsupported_features:
         rules = _decisive(free)
-        return Verdict.HARMFUL, rules, f"V1 does not support {'; '.join(pinned.v1_unsupported_features)}"
+        return PinVerdict.HARMFUL, rules, f"V1 does not support {'; '.join(pinned.v1_unsupported_features)}"
     if free.outcome == Outcome.REQUIRED:
-        return Verdict.HARMFUL, _decisive(free), f"{_named(free)} is required: {_reasons(free)}"
+        return PinVerdict.HARMFUL, _decisive(free), f"{_named(free)} is required: {_reasons(free)}"
     if pinned.runner == Runner.V1 and free.runner == Runner.V2:
-        return Verdict.UNEXPLAINED, _decisive(free), f"without it V2: {_reasons(free)}; no worse problem of V2 is known"
-    return Verdict.NEEDED, _decisive(free), f"without it {_named(free)}: {_reasons(free)}"
+        return (
+            PinVerdict.UNEXPLAINED,
+            _decisive(free),
+            f"without it V2: {_reasons(free)}; no worse problem of V2 is known",
+        )
+    return PinVerdict.NEEDED, _decisive(free), f"without it {_named(free)}: {_reasons(free)}"
 
 
 def _errors(answer: ReleaseAnswer) -> list[str]:

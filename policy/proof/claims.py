@@ -14,7 +14,7 @@ import z3
 
 from policy.errors import Fault
 from policy.proof.difference import differences, differing_condition, meaning
-from policy.proof.replay import Replay
+from policy.proof.replay import PolicyPair
 from policy.proof.requests import RequestClaims, request_meaning
 from policy.proof.search import solver_of
 from policy.proof.space import Space
@@ -160,7 +160,7 @@ def _equivalent_groups(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str
 
 
 def _is_equivalent(policy: Policy, one: str, other: str, witnesses: Sequence[dict[str, Any]]) -> bool:
-    replay = Replay((policy, one), (policy, other))
+    replay = PolicyPair((policy, one), (policy, other))
     if any(len(set(replay(facts))) > 1 for facts in witnesses):
         return False
     rules = [policy.catalogue.rules_of(release) for release in (one, other)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.facts.vocabulary import VOCABULARY
-from policy.proof.search import Count, ProofFailed, Search
+from policy.proof.search import Count, ProofFailed, SpaceSearch
 from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
 from policy.proof.symbolic import SymbolicRules
 
@@ -135,7 +135,7 @@ class _RuleSetComparison:
         self.space = Space(conditions)
         self.sides = SymbolicRules(before, self.space, series[0]), SymbolicRules(after, self.space, series[1])
         self.swapped = _swapped(before, after)
-        self.search = Search(self.space)
+        self.search = SpaceSearch(self.space)
         self.search.add(differing_condition(*self.sides)(None))
         if earlier is not None:
             self.search.add(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.errors import RequestInvalid
 from policy.problems import REMEDIES, request_problem
 from policy.proof.difference import differences, meaning
-from policy.proof.replay import Replay
+from policy.proof.replay import PolicyPair
 from policy.proof.requests import RequestReplay, request_differences, request_meaning
 from policy.rules.changes import catalogue_changes
 from policy.rules.releases import series
@@ -131,7 +131,7 @@ def edit_of(
             key = *map(meaning, rules, both), *(() if earlier is None else map(meaning, earlier, both))
             if key not in proved:
                 progress(after)
-                proved[key] = differences(*rules, both, Replay((base, before), (head, after), day), earlier)
+                proved[key] = differences(*rules, both, PolicyPair((base, before), (head, after), day), earlier)
             for change in proved[key]:
                 since = None if day == today else day
                 found.setdefault((since, repr(change)), (change, []))[1].append(after)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 
-class Replay:
+class PolicyPair:
     """Decides facts by two policies, each with its release, on one day."""
 
     def __init__(self, before: tuple[Policy, str], after: tuple[Policy, str], today: date = LONG_AGO) -> None:

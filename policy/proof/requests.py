@@ -16,7 +16,7 @@ from policy.errors import Fault
 from policy.facts.facts import read_row
 from policy.facts.vocabulary import FACTS_WITH_REQUEST
 from policy.proof.difference import check_replay
-from policy.proof.search import Search, solver_of
+from policy.proof.search import SpaceSearch, solver_of
 from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
 from policy.rules.conditions import leaves
 from policy.rules.effects import Runner
@@ -226,7 +226,7 @@ class _RequestComparison:
             SymbolicRequests(rules, self.space, series(release))
             for rules, release in zip((before, after), releases, strict=True)
         ]
-        self.search = Search(self.space)
+        self.search = SpaceSearch(self.space)
         self.differs = {
             rule: self.search.named(when)
             for rule, when in self._differing().items()

@@ -31,7 +31,7 @@ def solver_of(formulas: Iterable[Any]) -> Any:
     return solver
 
 
-class Search:
+class SpaceSearch:
     """Searches the space for deployments; assumptions are propositions, or their negations."""
 
     def __init__(self, space: Space) -> None:
@@ -86,7 +86,7 @@ class Search:
 class Count:
     """Bounds on how many of some propositions hold."""
 
-    def __init__(self, search: Search, propositions: Sequence[Any]) -> None:
+    def __init__(self, search: SpaceSearch, propositions: Sequence[Any]) -> None:
         self._search = search
         self._propositions = propositions
         self._at_most: dict[int, Any] = {}

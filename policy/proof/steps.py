@@ -14,7 +14,7 @@ from policy.garbage import collect_rarely
 from policy.policy import Policy
 from policy.processes import pool
 from policy.proof.difference import Difference, differences
-from policy.proof.replay import Replay
+from policy.proof.replay import PolicyPair
 from policy.proof.requests import RequestDifference, RequestReplay, request_differences
 from policy.rules.catalogue import load
 from policy.rules.releases import series
@@ -90,7 +90,7 @@ def _step_here(before: str, after: str) -> Step:
 def _step(checker: RequestChecker, before: str, after: str) -> Step:
     policy = checker.policy
     rules = policy.catalogue.rules_of(before), policy.catalogue.rules_of(after)
-    replay = Replay((policy, before), (policy, after))
+    replay = PolicyPair((policy, before), (policy, after))
     changes = differences(*rules, (series(before), series(after)), replay)
     if not is_checked(before):
         return Step(before, after, tuple(changes))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from policy.decision.remedies import Change, Remedy, V2By, V2Path
 from policy.facts.facts import defaults
 from policy.remedies.changes import candidates, is_selection_of_v2, unknown_flags, with_changes
-from policy.remedies.search import Search, State, remedies
+from policy.remedies.search import RemedySearch, State, remedies
 from policy.rules.effects import Runner
 from policy.rules.releases import Resolution, series
 
@@ -97,8 +97,8 @@ class Adviser:
     def _has_own_runner(self) -> bool:
         return self._state.runner is None and self._state.starts
 
-    def _search_in(self, request: Request, needed: Sequence[Candidate] = ()) -> Search:
-        return Search(lambda changes: self._decide(with_changes(request, changes)), needed)
+    def _search_in(self, request: Request, needed: Sequence[Candidate] = ()) -> RemedySearch:
+        return RemedySearch(lambda changes: self._decide(with_changes(request, changes)), needed)
 
     def _tried(self, request: Request) -> list[Candidate]:
         if request.deployment is not None and self._intake is None:

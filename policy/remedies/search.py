@@ -35,7 +35,7 @@ class State(Struct, frozen=True):
     problems: frozenset[str] = frozenset()
 
 
-class Search:
+class RemedySearch:
     """A search with a limited number of decisions. ``decide`` returns the state with changes, ``None`` if refused.
 
     ``needed`` are the changes that every set has.
@@ -105,7 +105,7 @@ def _avoids(problem: str, state: State, other: State) -> bool:
 def remedies(
     state: State,
     candidates: Sequence[Candidate],
-    search: Search,
+    search: RemedySearch,
     release: Callable[[Callable[[State], bool]], tuple[Change, State] | None],
 ) -> list[Remedy]:
     """The smallest changes for each purpose; ``release`` finds the first later release that reaches a purpose."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.errors import Remedies, RequestInvalid
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
     from policy.intake.model_finder import ModelFinder
     from policy.policy import Policy
     from policy.replay.records import PastRequest, Recorded
@@ -34,14 +34,14 @@ REPLAYED: Final = "replayed"
 """The name of what is decided now, unless it is that of another release."""
 
 
-class Job(Struct, frozen=True):
+class ReplayJob(Struct, frozen=True):
     """What a process needs: the rules, and the release to decide for, ``None`` for that of each record.
 
     ``day`` is the day of all decisions, ``None`` for that of each record.
     """
 
     sources: Sources
-    target: Target | None
+    target: TargetRelease | None
     day: date | None
     remedies: Remedies
 
@@ -55,19 +55,19 @@ class Job(Struct, frozen=True):
         """How many answers a record has: one."""
         return 1
 
-    def start(self) -> Worker:
+    def start(self) -> ReplayWorker:
         """A worker with a policy of its own."""
         return self.worker(*loaded(self.sources, None, {}, None, hub=False))
 
-    def worker(self, policy: Policy, finder: ModelFinder) -> Worker:
+    def worker(self, policy: Policy, finder: ModelFinder) -> ReplayWorker:
         """A worker with this policy; records have facts, so no model is looked up."""
-        return Worker(self, policy, finder)
+        return ReplayWorker(self, policy, finder)
 
 
-class Worker:
+class ReplayWorker:
     """Decides past requests in one process."""
 
-    def __init__(self, job: Job, policy: Policy, finder: ModelFinder) -> None:
+    def __init__(self, job: ReplayJob, policy: Policy, finder: ModelFinder) -> None:
         self._job, self._policy, self._finder = job, policy, finder
         self._ends = policy.catalogue.days_after_ends()
         self._impacts: dict[int, Impact] = {}

@@ -13,7 +13,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from policy.defects import contained, defect_fault
-from policy.errors import INVALID_REQUEST, Remedy, RequestFault, RequestInvalid
+from policy.errors import INVALID_REQUEST, RemedyKind, RequestFault, RequestInvalid
 from policy.intake.command_line import Installation, Omni
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import images
@@ -166,7 +166,7 @@ def _request_of(
         except (UnknownRelease, InvalidVersion) as error:
             is_unknown = isinstance(error, UnknownRelease)
             place = container.version_cause or f"the image {quoted(container.image)}"
-            message, remedy = f"{place}: {error}", Remedy.KNOWN_RELEASE
+            message, remedy = f"{place}: {error}", RemedyKind.KNOWN_RELEASE
             fault = RequestFault(pointer, message, remedy if is_unknown else None)
             return RequestInvalid([fault], UNKNOWN_RELEASE if is_unknown else INVALID_REQUEST)
     elif not manifest.stated and (likely := _likely_release(container, releases)) is not None:
@@ -178,7 +178,7 @@ def _request_of(
     elif not manifest.stated:
         is_assumed = True
         why = container.unversioned or NOT_SHOWN
-        advice = f"{remedies[Remedy.VERSION]}; {HOW_TO_TELL}"
+        advice = f"{remedies[RemedyKind.VERSION]}; {HOW_TO_TELL}"
         notes.append(f"{why}; decided for {version}, the default release; {advice}")
     configs = manifest.model_configs
     environment, platform_doubt = environment_of(container, manifest.environment, releases.images, notes)

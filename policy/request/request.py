@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.defects import contained
-from policy.errors import INVALID_REQUEST, MAX_FAULTS, Remedy, RequestFault, RequestInvalid
+from policy.errors import INVALID_REQUEST, MAX_FAULTS, RemedyKind, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.command.config_file import secrets_of_files
 from policy.intake.deployment import (
@@ -322,7 +322,7 @@ def _read_release(
     try:
         return releases.resolve(version, nearest=beyond == NEAREST), INVALID_REQUEST
     except UnknownRelease as error:
-        faults.append(RequestFault(place, str(error), Remedy.KNOWN_RELEASE))
+        faults.append(RequestFault(place, str(error), RemedyKind.KNOWN_RELEASE))
         return releases.resolve(None), UNKNOWN_RELEASE
     except InvalidVersion as error:
         faults.append(RequestFault(place, str(error)))

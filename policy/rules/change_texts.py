@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.rules.changes import ChangeKind, FieldChange, ItemChange
+from policy.rules.changes import EditKind, FieldChange, ItemChange
 from policy.rules.condition_changes import condition_changes
 from policy.rules.effects import Effect
 from policy.rules.releases import spans
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 NAME_ONLY: Final = ("why", "references", "gaps", "evidence")
 """Fields whose changes are listed by name only."""
 KINDS: Final = {
-    ChangeKind.ADDED: ": new",
-    ChangeKind.REMOVED: ": removed",
-    ChangeKind.CHANGED: "",
+    EditKind.ADDED: ": new",
+    EditKind.REMOVED: ": removed",
+    EditKind.CHANGED: "",
 }
 
 
@@ -36,7 +36,7 @@ def range_text(releases: Sequence[str], known: Sequence[str]) -> str:
 def entry(change: ItemChange, known: Sequence[str], wording: Wording) -> tuple[str, list[str]]:
     """The headline of a change and its lines; if a new or removed item has one line, it joins the headline."""
     title, lines = headline(change, wording), change_lines(change, known, wording)
-    if change.kind is not ChangeKind.CHANGED and len(lines) == 1:
+    if change.kind is not EditKind.CHANGED and len(lines) == 1:
         return f"{title}, {lines[0]}", []
     return title, lines
 
@@ -45,7 +45,7 @@ def headline(change: ItemChange, wording: Wording) -> str:
     """The rule or named condition, and whether it is new or removed."""
     item, show = change.item, wording.show
     if isinstance(item, Rule):
-        end = f", until {item.until}" if item.until and change.kind is not ChangeKind.CHANGED else ""
+        end = f", until {item.until}" if item.until and change.kind is not EditKind.CHANGED else ""
         return f"{show(item.id)} ({item.layer}, {item.effect.name}{end}){KINDS[change.kind]}"
     if isinstance(item, RequestRule):
         return f"{show(item.id)} ({item.layer}, {item.effect}){KINDS[change.kind]}"
@@ -92,10 +92,10 @@ def field_name(name: str, change: ItemChange) -> str:
     return str(change.item.effect.says) if isinstance(change.item, Rule) else "text"
 
 
-def _in_force(field: FieldChange, kind: ChangeKind, wording: Wording) -> str:
+def _in_force(field: FieldChange, kind: EditKind, wording: Wording) -> str:
     condition = field.before if field.after is False else field.after
     when = "always" if condition is None else f"if {wording.condition(condition)}"
-    if kind is not ChangeKind.CHANGED:
+    if kind is not EditKind.CHANGED:
         return when
     return f"no longer in force; before: {when}" if field.after is False else f"now in force, {when}"
 

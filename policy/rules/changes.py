@@ -52,7 +52,7 @@ CONDITIONS: Final = ("in_force", "when", "cleared_at_startup")
 """The fields whose values are conditions."""
 
 
-class ChangeKind(StrEnum):
+class EditKind(StrEnum):
     """What an edit does to a rule or a named condition."""
 
     ADDED = "added"
@@ -94,11 +94,11 @@ class ItemChange:
         return item
 
     @property
-    def kind(self) -> ChangeKind:
+    def kind(self) -> EditKind:
         """Whether it is added, removed or changed."""
         if self.before is None:
-            return ChangeKind.ADDED
-        return ChangeKind.REMOVED if self.after is None else ChangeKind.CHANGED
+            return EditKind.ADDED
+        return EditKind.REMOVED if self.after is None else EditKind.CHANGED
 
 
 def catalogue_changes(before: Catalogue, after: Catalogue, compared: Mapping[str, str]) -> tuple[ItemChange, ...]:

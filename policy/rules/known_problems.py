@@ -98,7 +98,7 @@ def _one_line(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemDescription:
     """What a known problem looks like, how it is known, and the release that fixes it."""
 
     symptom: Symptom
@@ -111,7 +111,7 @@ class Problem:
         return list(Symptom).index(self.symptom) * len(Certainty) + list(Certainty).index(self.certainty)
 
 
-def read_problem(fields: Mapping[str, YamlNode], rule: YamlNode, reader: FieldReader) -> Problem | None:
+def read_problem(fields: Mapping[str, YamlNode], rule: YamlNode, reader: FieldReader) -> ProblemDescription | None:
     """The problem of a rule with the effect ``known-problem``; ``None`` after a fault."""
     for name in REQUIRED_FIELDS:
         if name not in fields:
@@ -126,7 +126,7 @@ def read_problem(fields: Mapping[str, YamlNode], rule: YamlNode, reader: FieldRe
             fixed_in = node.value
         else:
             reader.fault(node, f'expected a release, got {described(node)}; write it as `"0.29.0"`')
-    return Problem(symptom, certainty, fixed_in) if symptom and certainty else None
+    return ProblemDescription(symptom, certainty, fixed_in) if symptom and certainty else None
 
 
 def _on_scale(node: YamlNode | None, scale: type[Scale], what: str, reader: FieldReader) -> Scale | None:

@@ -94,7 +94,7 @@ class SourcesReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """A file or folder with its status, or with the error if it cannot be read."""
 
     name: str
@@ -123,7 +123,7 @@ def default_folder() -> Path:
     return shipped if shipped.is_dir() else package.parent / "rules"
 
 
-def entries(folder: Path) -> Iterator[Entry]:
+def entries(folder: Path) -> Iterator[FolderEntry]:
     """The files and folders below a folder, except hidden ones; links are followed.
 
     The entry of a folder that cannot be listed has the error. Links are followed because Kubernetes mounts each folder
@@ -132,19 +132,19 @@ def entries(folder: Path) -> Iterator[Entry]:
     yield from _entries(folder, "", ())
 
 
-def _entries(folder: Path, name: str, parents: tuple[tuple[int, int], ...]) -> Iterator[Entry]:
+def _entries(folder: Path, name: str, parents: tuple[tuple[int, int], ...]) -> Iterator[FolderEntry]:
     try:
         here, inside = _list_folder(folder, parents)
     except OSError as error:
-        yield Entry(name.removesuffix("/"), folder, error)
+        yield FolderEntry(name.removesuffix("/"), folder, error)
         return
     for path in inside:
         try:
             state = path.stat()
         except OSError as error:
-            yield Entry(f"{name}{path.name}", path, error)
+            yield FolderEntry(f"{name}{path.name}", path, error)
             continue
-        yield Entry(f"{name}{path.name}", path, state)
+        yield FolderEntry(f"{name}{path.name}", path, state)
         if stat.S_ISDIR(state.st_mode):
             yield from _entries(path, f"{name}{path.name}/", (*parents, here))
 
@@ -179,7 +179,7 @@ def read_folder(folder: Path) -> Sources:
     return reader.result()
 
 
-def _read(entry: Entry, reader: SourcesReader) -> None:
+def _read(entry: FolderEntry, reader: SourcesReader) -> None:
     if isinstance(entry.status, OSError):
         reader.fault(entry.name, _why(entry, entry.status))
         return
@@ -204,7 +204,7 @@ def _read(entry: Entry, reader: SourcesReader) -> None:
             reader.fault(entry.name, _why(entry, error))
 
 
-def _leads_out(entry: Entry) -> bool:
+def _leads_out(entry: FolderEntry) -> bool:
     """Whether an entry is a link to a file elsewhere, whose text a fault would quote.
 
     It may lead to another file of the folder or of a linked folder, as in a mounted ConfigMap.
@@ -231,7 +231,7 @@ def _bytes_of(path: Path) -> bytes:
     return data
 
 
-def _why(entry: Entry, error: OSError) -> str:
+def _why(entry: FolderEntry, error: OSError) -> str:
     """Why an entry cannot be read, and what to do."""
     reason = error.strerror or str(error)
     if not entry.name and isinstance(error, FileNotFoundError | NotADirectoryError):

@@ -21,7 +21,7 @@ from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import And, Condition, uses
 from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Stage, TextField, effects_of
 from policy.rules.known_problems import FIELDS as PROBLEM_FIELDS
-from policy.rules.known_problems import Certainty, Evidence, Problem, read_evidence, read_problem
+from policy.rules.known_problems import Certainty, Evidence, ProblemDescription, read_evidence, read_problem
 from policy.rules.releases import MAX_RELEASES
 from policy.rules.suggestions import suggest_effect
 from policy.rules.template import Template, read_template
@@ -139,7 +139,7 @@ class Rule:
     until: date | None = None
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
     stage: Stage = Stage.CONFIGURATION
-    problem: Problem | None = None
+    problem: ProblemDescription | None = None
 
     @property
     def place_among_its_effect(self) -> int:
@@ -291,7 +291,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
 
 def _read_problem(
     fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None, node: YamlNode
-) -> Problem | None:
+) -> ProblemDescription | None:
     """The problem of a rule with the effect ``known-problem``; its fields are faults with other effects."""
     if effect is None:
         return None
@@ -303,7 +303,9 @@ def _read_problem(
     return None
 
 
-def _check_problem(problem: Problem, ranges: list[Range], fields: Mapping[str, YamlNode], reader: FieldReader) -> None:
+def _check_problem(
+    problem: ProblemDescription, ranges: list[Range], fields: Mapping[str, YamlNode], reader: FieldReader
+) -> None:
     """Check the ranges of a known problem against its certainty and the release with the fix."""
     if problem.certainty is Certainty.CODE:
         _check_evidence(ranges, fields, reader, "certainty", Certainty.CODE, "choose another certainty")

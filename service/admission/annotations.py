@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import Remedy, RequestFault, RequestInvalid
+from policy.errors import RemedyKind, RequestFault, RequestInvalid
 from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
 from policy.pointer import at
@@ -28,9 +28,9 @@ MAX_ANNOTATION: Final = 262_144
 FIELD_ANNOTATIONS: Final = {"vllm_version": VLLM_VERSION, "beyond_verified": BEYOND_VERIFIED}
 """The annotation for each field of a request."""
 REMEDIES: Final[Remedies] = {
-    Remedy.MODEL_CONFIG: f"write it into the annotation `{MODEL_CONFIGS}`",
-    Remedy.KNOWN_RELEASE: f"name one of them, or annotate `{BEYOND_VERIFIED}: nearest`",
-    Remedy.VERSION: f"annotate `{VLLM_VERSION}`",
+    RemedyKind.MODEL_CONFIG: f"write it into the annotation `{MODEL_CONFIGS}`",
+    RemedyKind.KNOWN_RELEASE: f"name one of them, or annotate `{BEYOND_VERIFIED}: nearest`",
+    RemedyKind.VERSION: f"annotate `{VLLM_VERSION}`",
 }
 """The remedies, worded for the owner of an object."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from service.log.query import LogFilter
-    from service.log.record import Record, Row
+    from service.log.record import LogRecord, StoredRow
     from service.log.store import Store
 
 app = command_app("log", "The decision log: follow, query, export.")
@@ -153,7 +153,7 @@ def query(
     raise typer.Exit(0 if number else FOUND)
 
 
-def _print_records(records: Iterator[Record]) -> int:
+def _print_records(records: Iterator[LogRecord]) -> int:
     """Print each record as a line of JSON; return their number."""
     number = 0
     for record in records:
@@ -162,7 +162,7 @@ def _print_records(records: Iterator[Record]) -> int:
     return number
 
 
-def _print_table(records: Iterator[Record]) -> int:
+def _print_table(records: Iterator[LogRecord]) -> int:
     """Print a table of the records; return their number."""
     table = Table(
         "time", "decision", "runner", "outcome", "starts", "vLLM", "caller", "summary", box=None, pad_edge=False
@@ -201,7 +201,7 @@ def export(
     store = log_store(url)
     number = 0
 
-    def counted() -> Iterator[list[Row]]:
+    def counted() -> Iterator[list[StoredRow]]:
         nonlocal number
         with Progress(
             console=err.console, transient=True, redirect_stdout=False, disable=not err.is_terminal
@@ -274,7 +274,7 @@ def store_errors() -> Iterator[None]:
         fail(USAGE, f"the log cannot be read: {error}")
 
 
-def _find_records(store: Store, log_filter: LogFilter) -> Iterator[Record]:
+def _find_records(store: Store, log_filter: LogFilter) -> Iterator[LogRecord]:
     """As many records as requested, from several pages if needed; one page is in memory at once."""
     from service.log.query import page  # noqa: PLC0415  # as above
 
@@ -301,7 +301,7 @@ class _ShownResult(msgspec.Struct):
     summary: str
 
 
-def _cells(record: Record) -> list[str]:
+def _cells(record: LogRecord) -> list[str]:
     try:
         result = msgspec.json.decode(record.result, type=_ShownResult)
     except msgspec.DecodeError as error:
@@ -313,7 +313,7 @@ def _cells(record: Record) -> list[str]:
     return list(map(escape_line, [record.timestamp, record.decision_id, *shown]))
 
 
-def _show(record: Record, *, as_json: bool) -> None:
+def _show(record: LogRecord, *, as_json: bool) -> None:
     if as_json or not out.is_terminal:
         from policy.decision.decision import encode  # noqa: PLC0415  # the command line starts without it
 

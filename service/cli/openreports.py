@@ -26,7 +26,7 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policy.impact.impact import Comparison
+    from policy.impact.impact import ReleaseComparison
     from policy.policy import Policy
     from service.kubernetes import ClusterApi
 
@@ -114,7 +114,7 @@ class Reporter:
     def __init__(self, policy: Policy, impact: Impact, *, nearest: bool) -> None:
         self._policy, self._impact = policy, impact
         self._options = FleetOptions(nearest=nearest, remedies=REMEDIES)
-        self._kept: LRUCache[bytes, Comparison] = LRUCache(MAX_KEPT)
+        self._kept: LRUCache[bytes, ReleaseComparison] = LRUCache(MAX_KEPT)
         self._seconds = int(time.time())
 
     def report(self, pod: dict[str, Any]) -> dict[str, Any] | None:

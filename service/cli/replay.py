@@ -36,10 +36,10 @@ from policy.messages import listed
 from policy.processes import available_cores
 from policy.replay.groups import Replay
 from policy.replay.records import Recorded, read_record
-from policy.replay.run import REPLAYED, Job, difference
+from policy.replay.run import REPLAYED, ReplayJob, difference
 from policy.rules.loader import default_folder
 from service.cli.log import Filters, log_store, read_filters, store_errors, with_filters
-from service.cli.replay_report import FORMATS, Report
+from service.cli.replay_report import FORMATS, ReplayReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from policy.impact.answers import ReleaseAnswer, Undecided
     from policy.impact.changes import ChangeKind, ReleaseChange
-    from policy.impact.targets import Target
+    from policy.impact.targets import TargetRelease
     from policy.policy import Policy
     from policy.replay.records import PastRequest
     from policy.rules.releases import Releases
@@ -112,7 +112,7 @@ def replay(
     target = _target(to, policy.releases)
     selected = read_filters(filters)
     store = None if names else log_store(url)
-    job = Job(sources, target, today() if as_of_today else None, REMEDIES)
+    job = ReplayJob(sources, target, today() if as_of_today else None, REMEDIES)
     found, interrupt = Replay(), Interrupt()
     shown = REPLAYED if target is None else target.name
     with store_errors(), interrupt.handled():
@@ -120,7 +120,7 @@ def replay(
         records = _of_files(names, policy, size) if store is None else _of_log(store, selected, policy, size)
         results = _results(job, policy, interrupt.until(records), jobs or available_cores(), shown, found)
         title = "Past decisions by the rules of " + str(folder) if target is None else f"Past decisions by vLLM {shown}"
-        report = Report(
+        report = ReplayReport(
             with_progress(results, lambda: None if size is None else size.total, "decisions"),
             found,
             shown,
@@ -142,7 +142,7 @@ def _check(names: list[str], url: str | None, filters: Filters) -> None:
         fail(USAGE, f"{other}: they are for the log; filter an export when it is made")
 
 
-def _target(name: str | None, releases: Releases) -> Target | None:
+def _target(name: str | None, releases: Releases) -> TargetRelease | None:
     try:
         return None if name is None else target_of(name, releases)
     except PolicyError as error:
@@ -150,7 +150,7 @@ def _target(name: str | None, releases: Releases) -> Target | None:
 
 
 def _results(
-    job: Job, policy: Policy, records: Iterator[Recorded], processes: int, name: str, found: Replay
+    job: ReplayJob, policy: Policy, records: Iterator[Recorded], processes: int, name: str, found: Replay
 ) -> Iterator[tuple[Recorded, ReleaseAnswer | Undecided, ReleaseChange | None]]:
     """Each record with what is decided now and what differs; each is counted."""
     run = Run(job, policy, ModelFinder({}, hub=False), processes)

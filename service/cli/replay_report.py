@@ -44,7 +44,7 @@ MAX_SHOWN: Final = 10
 MAX_FOLDED: Final = 200
 
 
-class Report(Struct):
+class ReplayReport(Struct):
     """What a format writes: each decision with what is decided now, then the ``replay``, complete at their end.
 
     ``name`` is that of the replayed answer, ``limit`` how many differences a table shows, ``is_complete`` whether the
@@ -59,7 +59,7 @@ class Report(Struct):
     is_complete: Callable[[], bool]
 
 
-def finish(report: Report) -> Replay:
+def finish(report: ReplayReport) -> Replay:
     """The replay after all decisions."""
     for _ in report.results:
         pass
@@ -79,7 +79,7 @@ def headline(replay: Replay) -> str:
     return text
 
 
-def text(report: Report) -> RenderableType:
+def text(report: ReplayReport) -> RenderableType:
     """The differences as tables, the worst first, what could not be decided, and the counts."""
     from rich.console import Group as Lines  # noqa: PLC0415  # other formats need no rich
     from rich.text import Text  # noqa: PLC0415  # as above
@@ -121,13 +121,13 @@ def _reasons(replay: Replay) -> list[tuple[str, int]]:
     return sorted(replay.reasons.items(), key=lambda each: (-each[1], each[0]))
 
 
-def _text(report: Report, target: IO[bytes]) -> None:
+def _text(report: ReplayReport, target: IO[bytes]) -> None:
     from policy.render import as_text  # noqa: PLC0415  # other formats need no rich
 
     target.write(as_text(text(report)).encode())
 
 
-def _json(report: Report, target: IO[bytes]) -> None:
+def _json(report: ReplayReport, target: IO[bytes]) -> None:
     replay = finish(report)
     document = {
         "name": report.name,
@@ -140,7 +140,7 @@ def _json(report: Report, target: IO[bytes]) -> None:
     target.write(encode(document) + b"\n")
 
 
-def _json_lines(report: Report, target: IO[bytes]) -> None:
+def _json_lines(report: ReplayReport, target: IO[bytes]) -> None:
     for recorded, after, change in report.results:
         if isinstance(after, Undecided):
             line = {"decision_id": recorded.decision_id, "place": recorded.place, "problem": after.problem}
@@ -159,7 +159,7 @@ def _json_lines(report: Report, target: IO[bytes]) -> None:
     target.write(encode({"counts": report.replay.counts, "complete": report.is_complete()}) + b"\n")
 
 
-def _csv(report: Report, target: IO[bytes]) -> None:
+def _csv(report: ReplayReport, target: IO[bytes]) -> None:
     write_csv(target, COLUMNS, (row for each in report.results if (row := _row(*each)) is not None))
 
 
@@ -174,11 +174,11 @@ def _row(recorded: Recorded, after: ReleaseAnswer | Undecided, change: ReleaseCh
     return (*own, str(change.kind), *sides, " ".join(change.rules), summary.why, summary.action, "")
 
 
-def _markdown(report: Report, target: IO[bytes]) -> None:
+def _markdown(report: ReplayReport, target: IO[bytes]) -> None:
     target.write(markdown(report).encode() + b"\n")
 
 
-def markdown(report: Report) -> str:
+def markdown(report: ReplayReport) -> str:
     """A summary for a pull request: ten differences, the rest and the examples folded."""
     replay = finish(report)
     groups = replay.groups()

@@ -22,7 +22,7 @@ from policy.checks.sandbox import INLINE
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.defects import DefectCounter, contained
-from policy.errors import MAX_FAULTS, PolicyError, Remedy, RequestFault, RequestInvalid
+from policy.errors import MAX_FAULTS, PolicyError, RemedyKind, RequestFault, RequestInvalid
 from policy.escaping import escape_line
 from policy.impact.answer import impact_answer
 from policy.impact.request import read_impact_request
@@ -126,7 +126,7 @@ class FoundModels:
         if unknown:
             return error
         faults = [
-            RequestFault(fault.pointer, refused[name], Remedy.MODEL_CONFIG)
+            RequestFault(fault.pointer, refused[name], RemedyKind.MODEL_CONFIG)
             for name, fault in zip(error.names, error.faults, strict=True)
         ]
         return RequestInvalid(faults, MODEL_CONFIG_NEEDED)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from service.log.messages import Ack, LogConfig
-from service.log.record import Line, encode, row
+from service.log.record import SentRecord, encode, row
 from service.log.worker import LogWorker
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _enqueue_lines(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
-    decode = msgspec.json.Decoder(tuple[int, list[Line]]).decode
+    decode = msgspec.json.Decoder(tuple[int, list[SentRecord]]).decode
     try:
         for data in lines:
             number, entries = decode(data)

@@ -14,7 +14,7 @@ from service.log.record import milliseconds, record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from service.log.record import Row
+    from service.log.record import StoredRow
 
 TEXTS: Final = (
     "decision_id",
@@ -30,17 +30,17 @@ TEXTS: Final = (
 )
 
 
-def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
+def as_lines(parts: Iterator[list[StoredRow]], target: BinaryIO) -> None:
     """Write each record as a line of JSON, as in ``GET /v1/log``."""
     target.writelines(json_lines(parts))
 
 
-def json_lines(parts: Iterator[list[Row]]) -> Iterator[bytes]:
+def json_lines(parts: Iterator[list[StoredRow]]) -> Iterator[bytes]:
     """The lines of each part."""
     return (b"".join(encode(record(row)) + b"\n" for row in part) for part in parts)
 
 
-def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
+def as_parquet(parts: Iterator[list[StoredRow]], target: BinaryIO) -> None:
     """Write a Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
     from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
@@ -63,7 +63,7 @@ def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
         raise failed[0]
 
 
-def _until(parts: Iterator[list[Row]], failed: list[Exception]) -> Iterator[list[Row]]:
+def _until(parts: Iterator[list[StoredRow]], failed: list[Exception]) -> Iterator[list[StoredRow]]:
     """The parts up to the first error, which is stored in ``failed``: Parquet's writer would turn it into text."""
     try:
         yield from parts

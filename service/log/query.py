@@ -35,7 +35,7 @@ from service.log.filters import (
     TIMESTAMP,
     UNITS,
 )
-from service.log.record import Record, first_id, record
+from service.log.record import LogRecord, first_id, record
 from service.log.store import TABLE
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Select
 
-    from service.log.record import Row
+    from service.log.record import StoredRow
     from service.log.store import Store
 
     Query: TypeAlias = Select[Any]
@@ -83,10 +83,10 @@ class LogFilter(Struct, frozen=True):
     limit: int = DEFAULT_LIMIT
 
 
-class Page(Struct, frozen=True):
+class RecordPage(Struct, frozen=True):
     """Records, the newest first; ``next`` is the ``until`` of the next page, ``None`` after the last."""
 
-    items: list[Record]
+    items: list[LogRecord]
     next: str | None
 
 
@@ -146,7 +146,7 @@ def _bound_id(text: str) -> str | None:
     return first_id(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
-def page(store: Store, log_filter: LogFilter) -> Page:
+def page(store: Store, log_filter: LogFilter) -> RecordPage:
     """The newest records that match a filter: up to its limit and ``MAX_SIZE``, and at least one.
 
     Raises:
@@ -158,7 +158,7 @@ def page(store: Store, log_filter: LogFilter) -> Page:
         query = query.where(TABLE.c.decision_id >= lowest)
     rows, has_more = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(log_filter.limit + 1), MAX_SIZE)
     items = list(map(record, rows[: log_filter.limit]))
-    return Page(items, items[-1].decision_id if has_more or len(rows) > len(items) else lowest)
+    return RecordPage(items, items[-1].decision_id if has_more or len(rows) > len(items) else lowest)
 
 
 def encode_page(store: Store, log_filter: LogFilter) -> bytes:
@@ -170,13 +170,13 @@ def encode_page(store: Store, log_filter: LogFilter) -> bytes:
     return _encode(page(store, log_filter))
 
 
-def _encode(found: Page) -> bytes:
+def _encode(found: RecordPage) -> bytes:
     # A Python loop: `map` would hold the interpreter, and block the event loop, for the whole page.
     items = [encode(item) for item in found.items]
     return b'{"items":[%b],"next":%b}' % (b",".join(items), encode(found.next))
 
 
-EMPTY_PAGE: Final = _encode(Page([], None))
+EMPTY_PAGE: Final = _encode(RecordPage([], None))
 """The page of a store to which nothing was written."""
 
 
@@ -190,7 +190,7 @@ def encode_record(store: Store, decision_id: str) -> bytes | None:
     return encode(found) if found is not None else None
 
 
-def find_record(store: Store, decision_id: str) -> Record | None:
+def find_record(store: Store, decision_id: str) -> LogRecord | None:
     """The record of a decision, or ``None``.
 
     Raises:
@@ -202,7 +202,7 @@ def find_record(store: Store, decision_id: str) -> Record | None:
     return record(rows[0]) if rows else None
 
 
-def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
+def stream(store: Store, log_filter: LogFilter) -> Iterator[list[StoredRow]]:
     """Every record that matches a filter, oldest first, in parts of up to ``MAX_SIZE``, whatever the filter's limit.
 
     Raises:

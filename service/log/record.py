@@ -32,7 +32,7 @@ ERASED_POINTERS: Final = ["/input/deployment"]
 NUL: Final = re.compile(rb"(\\\\)|\\u0000")
 """A NUL in JSON text, or a backslash, which may precede `u0000` as text."""
 PLACE: Final = re.compile(r"\$\[(\d+)\]")
-"""How msgspec names a field of a ``Row`` in a message."""
+"""How msgspec names a field of a ``StoredRow`` in a message."""
 JSON_FIELDS: Final = ("labels", "input", "result")
 MAX_NAME: Final = 128
 """Characters of ``requested_by`` that are recorded."""
@@ -42,7 +42,7 @@ class InvalidRow(ValueError):
     """Values of the store that are not those of a row."""
 
 
-class Line(Struct, frozen=True, array_like=True, gc=False):
+class SentRecord(Struct, frozen=True, array_like=True, gc=False):
     """A decision as sent to the log process.
 
     ``erased`` is whether parts of the request are not kept, as for one with a deployment. It is ``None`` for a request
@@ -57,7 +57,7 @@ class Line(Struct, frozen=True, array_like=True, gc=False):
     result: Raw
 
 
-class Row(Struct, frozen=True, array_like=True, gc=False):
+class StoredRow(Struct, frozen=True, array_like=True, gc=False):
     """A row of the store, in the order of its columns; ``labels``, ``input`` and ``result`` are JSON."""
 
     decision_id: str
@@ -75,7 +75,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
     result: str
 
 
-class Record(Struct, frozen=True, omit_defaults=True):
+class LogRecord(Struct, frozen=True, omit_defaults=True):
     """A record as returned; ``erased`` has JSON pointers (RFC 6901) to what was not kept."""
 
     decision_id: str
@@ -112,7 +112,7 @@ class _RecordedResult(Struct, frozen=True, gc=False):
 
 
 _decode_result: Final = msgspec.json.Decoder(_RecordedResult).decode
-_decode_line: Final = msgspec.json.Decoder(Line).decode
+_decode_line: Final = msgspec.json.Decoder(SentRecord).decode
 _check_json: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -122,7 +122,7 @@ nanoseconds, and the body of a common request."""
 
 
 def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
-    """The JSON of a ``Line`` in pieces, which are joined for many lines at once.
+    """The JSON of a ``SentRecord`` in pieces, which are joined for many lines at once.
 
     Bytes from a worker process are a line already.
     """
@@ -202,11 +202,11 @@ def _result(answer: EncodedDecision) -> bytes:
     return encode(replace(decision, decision_id=own, ignored_args=UNSET))
 
 
-def row(entry: Line, labels: str) -> Row:
+def row(entry: SentRecord, labels: str) -> StoredRow:
     """The row of a line."""
     result = _decode_result(entry.result)
     request_json = bytes(entry.input) if entry.erased is not None else _fast_input(entry.input, result)
-    return Row(
+    return StoredRow(
         result.decision_id,
         entry.requested_by,
         entry.path,
@@ -230,16 +230,16 @@ def _without_nul(json: bytes) -> str:
     return json.decode()
 
 
-def read_row(values: Iterable[Any]) -> Row:
+def read_row(values: Iterable[Any]) -> StoredRow:
     """The row of a store's values.
 
     Raises:
         InvalidRow: they are not those of a row that was written here: a person may have changed the table.
     """
     try:
-        found = msgspec.convert(tuple(values), Row)
+        found = msgspec.convert(tuple(values), StoredRow)
     except msgspec.ValidationError as error:
-        raise InvalidRow(PLACE.sub(lambda place: Row.__struct_fields__[int(place[1])], str(error))) from error
+        raise InvalidRow(PLACE.sub(lambda place: StoredRow.__struct_fields__[int(place[1])], str(error))) from error
     for name in JSON_FIELDS:
         try:
             _check_json(getattr(found, name))
@@ -261,15 +261,15 @@ def time_of(decision_id: str) -> datetime:
         raise InvalidRow(f"`decision_id` has no valid time: {error}") from error
 
 
-def row_size(stored: Row) -> int:
+def row_size(stored: StoredRow) -> int:
     """The approximate bytes of a row's record as JSON: those of its JSON columns."""
     texts = [getattr(stored, name) for name in JSON_FIELDS]
     return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
 
 
-def record(stored: Row) -> Record:
+def record(stored: StoredRow) -> LogRecord:
     """The record of a row."""
-    return Record(
+    return LogRecord(
         stored.decision_id,
         timestamp(stored.decision_id),
         Raw(stored.labels),

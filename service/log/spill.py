@@ -19,7 +19,7 @@ from uuid_utils import uuid7
 
 from policy.errors import PolicyError
 from service.log.file import Loss, identity_of
-from service.log.record import Row
+from service.log.record import StoredRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ ATTEMPTS: Final = 3
 PROBE: Final = b"\0" * 4096
 
 encode: Final = msgspec.json.Encoder().encode
-decode: Final = msgspec.json.Decoder(Row).decode
+decode: Final = msgspec.json.Decoder(StoredRow).decode
 
 
 class SpillFailed(PolicyError):
@@ -92,7 +92,7 @@ class Spill:
                         total += each.stat().st_size
         return total
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[StoredRow]) -> None:
         """Write all of the rows.
 
         Raises:
@@ -220,7 +220,7 @@ class SpillReader:
         self._offset = 0
         """The bytes of the open file that were replayed."""
 
-    def next_part(self) -> tuple[list[Row], int]:
+    def next_part(self) -> tuple[list[StoredRow], int]:
         """The next rows to replay, and the number of unreadable lines among them; no rows and 0 at the end.
 
         An incomplete line after a crash is skipped: it was never acknowledged.
@@ -228,7 +228,7 @@ class SpillReader:
         while self._open_next():
             assert self._file is not None
             self._file.seek(self._offset)
-            rows: list[Row] = []
+            rows: list[StoredRow] = []
             broken = size = 0
             while (
                 len(rows) + broken < REPLAY_ROWS

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine, Select
 
-    from service.log.record import Row
+    from service.log.record import StoredRow
 
 FETCH_SIZE: Final = 32
 """Rows fetched from the database at once: one may have some megabytes, and each fetch is a round trip to a server."""
@@ -168,10 +168,10 @@ def error_text(error: BaseException) -> str:
     return str(original).strip().partition("\n")[0] or type(original).__name__
 
 
-class Rows(NamedTuple):
+class QueryRows(NamedTuple):
     """Rows of a query, and whether more were left out because of the size."""
 
-    rows: list[Row]
+    rows: list[StoredRow]
     has_more: bool
 
 
@@ -187,21 +187,21 @@ class Store:
         self._seconds = seconds
         self._engine = (_file if is_file(url) else _server)(url, seconds)
 
-    def rows(self, query: Select[Any], size: int) -> Rows:
+    def rows(self, query: Select[Any], size: int) -> QueryRows:
         """The first rows of a query that selects the table's columns: up to ``size`` bytes, and at least one row.
 
         Raises:
             StoreFailed: the store cannot be queried.
         """
-        rows: list[Row] = []
+        rows: list[StoredRow] = []
         with self._connection() as connection, connection.execute(query, execution_options=FETCH_OPTIONS) as result:
             for found in result:
                 row = _read(found)
                 size -= row_size(row)
                 if rows and size < 0:
-                    return Rows(rows, has_more=True)
+                    return QueryRows(rows, has_more=True)
                 rows.append(row)
-        return Rows(rows, has_more=False)
+        return QueryRows(rows, has_more=False)
 
     def ids(self, query: Select[Any]) -> list[str]:
         """The ids of decisions that a query selects.
@@ -261,7 +261,7 @@ class Store:
         return getattr(getattr(error, "orig", None), "sqlstate", None) == UNDEFINED_TABLE
 
 
-def _read(values: Sequence[Any]) -> Row:
+def _read(values: Sequence[Any]) -> StoredRow:
     try:
         return read_row(values)
     except InvalidRow as error:

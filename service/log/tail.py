@@ -19,7 +19,7 @@ from service.log.store import TABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from service.log.record import Record
+    from service.log.record import LogRecord
     from service.log.store import Store
 
 MAX_LATENESS: Final = timedelta(seconds=10)
@@ -44,7 +44,7 @@ class LogTail:
             self._seen = {found for found in self._ids() if found <= newest[0]}
         self.newest = self._records(newest[:number][::-1])
 
-    def new_records(self) -> Iterator[Record]:
+    def new_records(self) -> Iterator[LogRecord]:
         """The records since the last call, the newest last.
 
         Raises:
@@ -57,7 +57,7 @@ class LogTail:
         if ids:
             self._since = ids[-1] if len(ids) == MAX_SCANNED else first_id(made_at(ids[-1]) - MAX_LATENESS)
 
-    def _records(self, ids: list[str]) -> Iterator[Record]:
+    def _records(self, ids: list[str]) -> Iterator[LogRecord]:
         """The records of ids in ascending order; few of them are in memory at once."""
         start = 0
         while start < len(ids):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from service.log.file import Loss
-    from service.log.record import Row
+    from service.log.record import StoredRow
 
 BATCH: Final = 1000
 """The maximum number of rows written together."""
@@ -46,7 +46,7 @@ class _RowBatch(Struct):
     """Rows written together, with the numbers of their batches."""
 
     numbers: list[int]
-    rows: list[Row]
+    rows: list[StoredRow]
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class LogWorker:
         self._next_try = self._next_maintenance = 0.0
         self._store = StoreThread()
 
-    def enqueue(self, number: int, rows: list[Row]) -> None:
+    def enqueue(self, number: int, rows: list[StoredRow]) -> None:
         """Queue a batch; may be called from any thread."""
         self._queue.append(_RowBatch([number], rows))
         self._wake.set()
@@ -225,6 +225,6 @@ class LogWorker:
         self.counts.lost_file_records += loss.records
         self.counts.last_lost_file = loss.what
 
-    def _write(self, rows: list[Row]) -> TaskResult:
+    def _write(self, rows: list[StoredRow]) -> TaskResult:
         """Write rows to the store, in its thread."""
         return TaskResult(refused=self._writer.write(rows))

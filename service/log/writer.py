@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL, Connection, Engine
 
-    from service.log.record import Row
+    from service.log.record import StoredRow
 
 CHUNK: Final = 200
 """Rows per statement: below SQLite's 32,766 parameters, and the interpreter lock is released only once."""
@@ -74,7 +74,7 @@ class Writer:
         """
         self._run(lambda _: None)
 
-    def write(self, rows: Sequence[Row]) -> int:
+    def write(self, rows: Sequence[StoredRow]) -> int:
         """Write rows, skipping those already there; return the number that the store refuses permanently.
 
         It refuses invalid values, and a trigger or rule of the database may leave rows out.
@@ -266,7 +266,7 @@ class Writer:
             self._written, self._last = 0, None
         self._fault = None
 
-    def _insert(self, connection: Connection, rows: Sequence[Row]) -> int:
+    def _insert(self, connection: Connection, rows: Sequence[StoredRow]) -> int:
         """Insert rows; return the number that the store refuses."""
         try:
             return self._insert_all(connection, rows)
@@ -274,7 +274,7 @@ class Writer:
             connection.rollback()
             return sum(self._insert_one(connection, row) for row in rows)
 
-    def _insert_all(self, connection: Connection, rows: Sequence[Row]) -> int:
+    def _insert_all(self, connection: Connection, rows: Sequence[StoredRow]) -> int:
         """Insert rows; return the number that was left out without an error."""
         missing = 0
         if self._is_file:
@@ -293,19 +293,19 @@ class Writer:
         connection.commit()
         return missing
 
-    def _insert_one(self, connection: Connection, row: Row) -> int:
+    def _insert_one(self, connection: Connection, row: StoredRow) -> int:
         try:
             return self._insert_all(connection, [row])
         except DataError:
             connection.rollback()
             return 1
 
-    def _values(self, row: Row) -> tuple[Any, ...]:
+    def _values(self, row: StoredRow) -> tuple[Any, ...]:
         decision_id, *others = (getattr(row, name) for name in NAMES)
         return (decision_id.replace("-", "") if self._is_file else decision_id, *others)
 
 
-def _missing(connection: Connection, rows: Sequence[Row]) -> int:
+def _missing(connection: Connection, rows: Sequence[StoredRow]) -> int:
     """How many of the rows are not in the store."""
     wanted = {row.decision_id for row in rows}
     found = connection.execute(select(TABLE.c.decision_id).where(TABLE.c.decision_id.in_(wanted))).scalars()

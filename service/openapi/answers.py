@@ -18,14 +18,14 @@ from policy.request.items import ManifestDecisions
 from policy.sampling.check import RequestCheck
 from policy.sampling.manifest import EngineChecks
 from service.admission.review import AdmissionReview
-from service.log.record import Record
+from service.log.record import LogRecord
 from service.openapi.descriptions import FIELDS
 from service.openapi.impacts import EXACT_IMPACT, IMPACT_TYPES, impact_answers
 from service.openapi.request_checks import check_answers
 from service.openapi.shapes import REF, TEXT, TIMESTAMP, Schema, list_of, nullable, object_of, ref
 
 TYPES: Final = (
-    *(Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, Record, AdmissionReview),
+    *(Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, LogRecord, AdmissionReview),
     *(RequestCheck, EngineChecks),
     *IMPACT_TYPES,
 )
@@ -35,9 +35,7 @@ NAMES: Final = {
     "Status": "AdmissionStatus",
     "Alternative": "AlternativeDecision",
     "ClassOutcome": "ClassDecision",
-    "Record": "LogRecord",
     "Resolution": "DecidingRelease",
-    "Difference": "AddedAndRemoved",
     "Undecided": "UndecidedRelease",
     "ProblemSummary": "KnownProblemSummary",
 }
@@ -68,7 +66,7 @@ EXACT_SCHEMAS: Final[dict[str, dict[str, Schema]]] = {
     **EXACT_IMPACT,
 }
 """Schemas of fields that are narrower than their types."""
-SPARSE_TYPES: Final = frozenset({"Record", "DocumentPlace"})
+SPARSE_TYPES: Final = frozenset({"LogRecord", "DocumentPlace"})
 """Types that leave out a field that has its default; other answers have all fields."""
 
 

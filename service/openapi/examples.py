@@ -15,7 +15,7 @@ from policy.request.request import read_request
 from policy.rules.effects import Layer
 from service.admission.handler import answer_review
 from service.admission.review import API_VERSION, KIND, read_review
-from service.log.record import Record, record_json
+from service.log.record import LogRecord, record_json
 from service.state.answers import today
 
 if TYPE_CHECKING:
@@ -144,12 +144,12 @@ def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:
     return answers.policy.decide(read_request(document, answers.policy.releases), today())
 
 
-def record_example(answers: Answers) -> Record:
+def record_example(answers: Answers) -> LogRecord:
     """The record of a decision, as the log shows it."""
     document = request_examples(answers.policy).single["kv-connector"]["value"]
     request = read_request(document, answers.policy.releases)
     entry = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000, None
-    return msgspec.json.decode(record_json(entry, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
+    return msgspec.json.decode(record_json(entry, '{"id":"runner-policy-0","version":"0.1.0"}'), type=LogRecord)
 
 
 def review_example(service: ServiceState, *, mutating: bool) -> dict[str, Any]:

@@ -22,7 +22,7 @@ SCAN_INTERVAL: Final = 0.1
 """Seconds between two scans of all connections."""
 
 
-class Candidate(Protocol):
+class ReplaceableConnection(Protocol):
     """A connection that may end for another."""
 
     transport: Any
@@ -50,10 +50,10 @@ class Room:
     newcomers: ClassVar[OrderedDict[object, Callable[[], bool]]] = OrderedDict()
     """How to abort each connection that had no request when it was last looked at, or no complete handshake; the oldest
     first. The function returns whether it did; it does nothing if the connection has had a request since."""
-    _idle: ClassVar[list[Candidate]] = []
+    _idle: ClassVar[list[ReplaceableConnection]] = []
     """The connections that were idle at the last scan for them, the longest idle at the end."""
     _last_scan: ClassVar[float] = 0.0
-    _dispensable: ClassVar[list[Candidate]] = []
+    _dispensable: ClassVar[list[ReplaceableConnection]] = []
     """The connections that could be aborted at the last scan for them, the longest idle at the end."""
     _last_vain_scan: ClassVar[float] = 0.0
     """When there was none at such a scan."""
@@ -64,7 +64,7 @@ class Room:
         return len(cls.taken) >= cls.most
 
     @classmethod
-    def abort(cls, connection: Candidate) -> None:
+    def abort(cls, connection: ReplaceableConnection) -> None:
         """Abort a connection; its place is free at once."""
         cls.taken.discard(connection)
         connection.transport.abort()
@@ -111,7 +111,7 @@ class Room:
         return False
 
 
-def _is_dispensable(connection: Candidate, now: float) -> bool:
+def _is_dispensable(connection: ReplaceableConnection, now: float) -> bool:
     transport: asyncio.Transport = connection.transport
     if transport.is_closing():
         return not transport.get_write_buffer_size()
@@ -119,5 +119,5 @@ def _is_dispensable(connection: Candidate, now: float) -> bool:
     return connection.is_waiting and (is_idle_above_limit or connection.waits_since < now - GRACE)
 
 
-def _longest_last(connections: Iterable[Candidate]) -> list[Candidate]:
+def _longest_last(connections: Iterable[ReplaceableConnection]) -> list[ReplaceableConnection]:
     return sorted(connections, key=lambda each: each.waits_since, reverse=True)

@@ -523,7 +523,7 @@ def test_a_disagreement_of_solver_and_engine_is_an_error(
 ) -> None:
     narrow(folder)
     monkeypatch.setattr(
-        "policy.proof.replay.Replay.__call__",
+        "policy.proof.replay.PolicyPair.__call__",
         lambda self, facts: (ProofOutcome(None, None, False, ()),) * 2,  # noqa: ARG005
     )
     done = call("rules", "diff", "HEAD", "--rules", str(folder))

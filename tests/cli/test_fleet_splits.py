@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from policy.cli import fleet_sources
 from policy.cli.fleet_sources import RawDocument, lines_of
 from policy.cli.fleet_splits import documents_in, splits_of
-from policy.errors import Remedy, RequestFault, RequestInvalid
+from policy.errors import RemedyKind, RequestFault, RequestInvalid
 from policy.intake.model_lookup import ModelConfigNeeded
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_parts_have_the_documents_of_the_whole_file(lines: list[bytes], ends: bo
 @pytest.mark.parametrize(
     "error",
     [
-        RequestInvalid([RequestFault("/a", "b", Remedy.VERSION)], "unknown-release"),
+        RequestInvalid([RequestFault("/a", "b", RemedyKind.VERSION)], "unknown-release"),
         ModelConfigNeeded(["m"], [RequestFault("/a", "b")]),
     ],
 )

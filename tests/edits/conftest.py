@@ -13,7 +13,7 @@ from edits.test_fix_kinds import QWEN
 from policy.cli.fix_files import Files
 from policy.decision.remedies import Change
 from policy.edits.plan import Planner, WantedChanges
-from policy.edits.sources import Engine
+from policy.edits.sources import EditedEngine
 from policy.intake.model_finder import ModelFinder
 from policy.policy import Policy
 from policy.remedies.changes import VARIABLE_NAME
@@ -38,7 +38,7 @@ def changed(catalogue: Catalogue, tmp_path: Path) -> Callable[..., tuple[list[st
         path = tmp_path / name
         path.write_text(text)
         files = Files(deciding, str(path), None, None, nearest=False, recursive=False)
-        engines = [each for each in files.engines(files.texts) if isinstance(each, Engine)]
+        engines = [each for each in files.engines(files.texts) if isinstance(each, EditedEngine)]
         day = date(2026, 1, 1)
         wanted = changes or (Change(variable=VARIABLE_NAME, to=None),)
         plan = Planner(deciding, files, day).write([WantedChanges(engine, wanted) for engine in engines])

@@ -16,7 +16,7 @@ from policy.edits.decoded import decoded
 from policy.edits.json_nodes import json_nodes
 from policy.edits.layers import documents_of
 from policy.edits.nodes import Node, subtree
-from policy.edits.operations import Addition, Operation, Removal, Splice, apply, edited
+from policy.edits.operations import Addition, ChildRemoval, Operation, Splice, apply, edited
 from policy.edits.shell_edits import without_words
 from policy.edits.shell_words import shell_words
 from policy.edits.text_edits import text_edits
@@ -81,7 +81,7 @@ def operation_of(data: st.DataObject, root: Node) -> Operation | None:
             new: str | dict[str, str] = "1" if data.draw(st.booleans()) else {"a": "b"}
             return Addition(node, "new-key", new)
         count = data.draw(st.integers(1, len(node.children)))
-        return Removal(
+        return ChildRemoval(
             node, tuple(node.children[n] for n in sorted(data.draw(st.permutations(range(len(node.children))))[:count]))
         )
     return None
@@ -99,7 +99,7 @@ def operation_of(data: st.DataObject, root: Node) -> Operation | None:
 def test_a_list_without_its_only_item_is_an_empty_list(text: str, new: str) -> None:
     [root] = documents_of(text, "a.yaml")
     parent = root.children[0].node
-    edits = text_edits(text, Removal(parent, tuple(parent.children)))
+    edits = text_edits(text, ChildRemoval(parent, tuple(parent.children)))
     assert edits is not None
     assert (edited(text, edits), yaml.safe_load(new)["k"]) == (new, [])
 

@@ -12,7 +12,7 @@ from policy.decision.remedies import Change, Remedy
 from policy.impact import run as impact_run
 from policy.impact.answers import Undecided
 from policy.impact.impact import Impact
-from policy.impact.run import Job, Run, no_piece
+from policy.impact.run import ImpactJob, Run, no_piece
 from policy.impact.targets import V1_REMOVED, targets_of
 from policy.intake.model_finder import ModelFinder
 from policy.request.request import read_request
@@ -20,7 +20,7 @@ from policy.request.request import read_request
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.impact.impact import Comparison
+    from policy.impact.impact import ReleaseComparison
     from policy.policy import Policy
     from policy.rules.loader import Sources
 
@@ -30,7 +30,7 @@ PINNED = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}
 EXTERNAL = {"parallel_config": {"distributed_executor_backend": "external_launcher", "pipeline_parallel_size": 2}}
 
 
-def compared(policy: Policy, facts: dict[str, Any], *releases: str) -> Comparison:
+def compared(policy: Policy, facts: dict[str, Any], *releases: str) -> ReleaseComparison:
     """The comparison of stated facts over releases, by upstream's rules."""
     impact = Impact(policy, targets_of(releases, policy.releases), TODAY)
     return impact.compare(read_request({"facts": facts, "layers": ["upstream"]}, policy.releases))
@@ -337,7 +337,7 @@ def test_finding_remedies_leaves_as_much_room_for_equal_deployments(
     compared_once: list[object] = []
     compare = Impact.compare
 
-    def counted(impact: Impact, request: Any) -> Comparison:
+    def counted(impact: Impact, request: Any) -> ReleaseComparison:
         compared_once.append(request)
         return compare(impact, request)
 
@@ -346,7 +346,7 @@ def test_finding_remedies_leaves_as_much_room_for_equal_deployments(
     facts = [{"model_config": {"architectures": [f"A{n}ForX"]}} for n in range(4)]
     requests = [read_request({"facts": each}, policy.releases) for each in facts] * 30
     targets = tuple(targets_of(["0.33.0"], policy.releases))
-    job = Job(sources, None, targets, TODAY, True, no_piece, {}, {}, None, False, targets)
+    job = ImpactJob(sources, None, targets, TODAY, True, no_piece, {}, {}, None, False, targets)
     run = Run(job, policy, ModelFinder({}, hub=False), 1)
     results = [result.summary for _, result in run.results(requests, lambda request: request)]
     assert (len(results), len(compared_once)) == (120, 4)

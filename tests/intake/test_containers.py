@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from shipped_images import read_manifest
 from tables import table
 
-from policy.errors import Remedy, RequestFault, RequestInvalid
+from policy.errors import RemedyKind, RequestFault, RequestInvalid
 from policy.request.manifest import name_of, pointer_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
@@ -514,7 +514,7 @@ def test_a_missing_configuration_is_reported_where_the_request_would_have_it(ask
     message = "the config.json of `a/b` is needed, under the name that the arguments give it; given: `dense`"
     assert (raised.value.problem, raised.value.faults) == (
         "model-config-needed",
-        (RequestFault("/model_configs/a~1b", message, Remedy.MODEL_CONFIG),),
+        (RequestFault("/model_configs/a~1b", message, RemedyKind.MODEL_CONFIG),),
     )
 
 

@@ -30,7 +30,7 @@ from service.limits.slots import Slots
 from service.log import query as reading
 from service.log.filters import FILTERS
 from service.log.query import LogFilter, page, read_filter, stream
-from service.log.record import Row, first_id, row_size, timestamp
+from service.log.record import StoredRow, first_id, row_size, timestamp
 from service.log.store import Store, StoreFailed, StoreNotCreated, read_url
 from service.log.tail import LogTail
 from service.log.writer import Writer
@@ -51,7 +51,7 @@ SECONDS = 100
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def decision(second: int, **members: Any) -> Row:
+def decision(second: int, **members: Any) -> StoredRow:
     """A record with a timestamp; every fifth differs from the others."""
     decision_id = first_id(START + timedelta(seconds=second))[:13] + str(uuid7())[13:]
     differs = second % 5 == 0
@@ -68,7 +68,7 @@ def decision(second: int, **members: Any) -> Row:
         "release": {"decided_as": release},
     }
     text = json.dumps(result, separators=(",", ":"))
-    row = Row(
+    row = StoredRow(
         decision_id,
         caller,
         "v1/decisions",
@@ -93,7 +93,7 @@ def ids(rows: Any) -> list[str]:
     return [row.decision_id for row in rows]
 
 
-def filled_store(target: LogTarget, rows: list[Row]) -> Store:
+def filled_store(target: LogTarget, rows: list[StoredRow]) -> Store:
     writer = Writer(read_url(target.url), 30)
     writer.write(rows)
     writer.close()
@@ -119,7 +119,7 @@ def test_pages_lead_through_all_records(store: Store) -> None:
 
 
 ODD, EVEN = ROWS[::5], [row for number, row in enumerate(ROWS) if number % 5]
-FILTER_RESULTS: dict[str, tuple[dict[str, str], list[Row]]] = {
+FILTER_RESULTS: dict[str, tuple[dict[str, str], list[StoredRow]]] = {
     "runner": ({"runner": "v1"}, ODD),
     "no runner": ({"runner": "null"}, []),
     "outcome": ({"outcome": "default"}, EVEN),
@@ -170,7 +170,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize("rows", [LARGE, LARGE[:1], [], [decision(1, input=json.dumps({"a": "x" * (9 << 20)}))]])
-def test_every_reader_has_few_large_records_in_memory(target: LogTarget, rows: list[Row]) -> None:
+def test_every_reader_has_few_large_records_in_memory(target: LogTarget, rows: list[StoredRow]) -> None:
     store = filled_store(target, rows)
     sizes = {row.decision_id: row_size(row) for row in rows}
 
@@ -463,7 +463,7 @@ def test_a_log_that_was_changed_by_hand_is_a_problem_that_says_what_to_do(
 ) -> None:
     filled_store(new, ROWS[:1]).close()
     assert new.file is not None
-    columns = ", ".join(Row.__struct_fields__)
+    columns = ", ".join(StoredRow.__struct_fields__)
     again = f"CREATE TABLE kept AS SELECT {columns} FROM decisions"
     anew = f"DROP TABLE decisions; CREATE TABLE decisions ({columns}); INSERT INTO decisions SELECT * FROM kept"
     with (
@@ -596,7 +596,7 @@ def test_the_command_line_queries_follows_and_exports(
     table = read_parquet(file).read_all()
     columns = {name: table.column(name).to_pylist() for name in table.schema.names}
     assert columns.pop("timestamp") == [START + timedelta(seconds=second) for second in range(SECONDS)]
-    assert [Row(*(columns[name][n] for name in Row.__struct_fields__)) for n in range(SECONDS)] == ROWS
+    assert [StoredRow(*(columns[name][n] for name in StoredRow.__struct_fields__)) for n in range(SECONDS)] == ROWS
     assert call("log", "export", str(tmp_path), **log).code == 2
     assert call("log", "export", "-", "--format", "parquet", **log).code == 2
 

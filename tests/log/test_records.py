@@ -22,7 +22,7 @@ from processes import bound
 from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.fastpath.request_decoder import decode_fast
 from policy.request.request import read_request
-from service.log.record import Line, line, record, row
+from service.log.record import SentRecord, line, record, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from policy.facts.vocabulary import Fact
     from policy.policy import Policy
     from policy.request.request import Request
-    from service.log.record import LogEntry, Record
+    from service.log.record import LogEntry, LogRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -436,9 +436,12 @@ def without_id(answer: bytes) -> dict[str, Any]:
     return found
 
 
-def recorded(answer: EncodedDecision, request: Request, body: bytes | None) -> Record:
+def recorded(answer: EncodedDecision, request: Request, body: bytes | None) -> LogRecord:
     return record(
-        row(msgspec.json.decode(b"".join(line((answer, request, "v1/decisions", "argo", 1, body))), type=Line), LABELS)
+        row(
+            msgspec.json.decode(b"".join(line((answer, request, "v1/decisions", "argo", 1, body))), type=SentRecord),
+            LABELS,
+        )
     )
 
 

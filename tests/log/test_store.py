@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from representatives import slow_except
 from uuid_utils import uuid7
 
-from service.log.record import Row, first_id
+from service.log.record import StoredRow, first_id
 from service.log.schema import HEAD, VERSIONS
 from service.log.store import StoreFailed, read_url
 from service.log.writer import Writer
@@ -59,12 +59,12 @@ def run_in(target: LogTarget, statement: str) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def rows(number: int, days_ago: float = 0, size: int = 100) -> list[Row]:
+def rows(number: int, days_ago: float = 0, size: int = 100) -> list[StoredRow]:
     """Records of some age, with at least ``size`` bytes each."""
     at = first_id(datetime.now(UTC) - timedelta(days=days_ago))[:13]
     text = Random(1).randbytes(size // 2).hex()  # random data cannot be compressed
     return [
-        Row(
+        StoredRow(
             at + str(uuid7())[13:],
             "argo",
             "v1/decisions",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tables import table
 
-from policy.observation.formats import EXCEPTION_KINDS, HOLE, Format, Shows, formats, match_exception, match_record
+from policy.observation.formats import EXCEPTION_KINDS, HOLE, LoggedText, Shows, formats, match_exception, match_record
 from policy.observation.lines import LINES, place_lines, places
 from policy.vllm.tablegen.log_lines import contradictions, line_table, lines_of, main, texts_of
 from policy.vllm.tablegen.wheels import SourceReader
@@ -30,7 +30,7 @@ def create():
 
 
 @table("form", formats(), ids=lambda form: form.id)
-def test_each_text_is_recognised_with_its_values(form: Format) -> None:
+def test_each_text_is_recognised_with_its_values(form: LoggedText) -> None:
     text = form.text
     for number in range(form.text.count(HOLE)):
         text = text.replace(HOLE, f"value{number}", 1)

@@ -13,8 +13,8 @@ from deployments import DENSE, TODAY
 from policy.errors import RequestInvalid
 from policy.impact.targets import V1_REMOVED, targets_of
 from policy.pins.decider import PinDecider
-from policy.pins.pins import Source, pins_of
-from policy.pins.verdicts import Verdict
+from policy.pins.pins import VariableSource, pins_of
+from policy.pins.verdicts import PinVerdict
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
@@ -59,24 +59,24 @@ def decided(policy: Policy, request: Request) -> Decision | None:
         return None
 
 
-def check(verdict: Verdict, pinned: Decision | None, free: Decision | None, case: object) -> None:
+def check(verdict: PinVerdict, pinned: Decision | None, free: Decision | None, case: object) -> None:
     """Compare a verdict with what the decisions with and without the pin say."""
     if pinned is None or free is None:
-        assert verdict is Verdict.UNDECIDED, case
+        assert verdict is PinVerdict.UNDECIDED, case
         return
-    assert (verdict is Verdict.REDUNDANT) == (outcome(pinned) == outcome(free)), case
+    assert (verdict is PinVerdict.REDUNDANT) == (outcome(pinned) == outcome(free)), case
     if free.starts and not pinned.starts:
-        assert verdict is Verdict.FATAL, case
+        assert verdict is PinVerdict.FATAL, case
     if pinned.starts and not free.starts:
-        assert verdict is Verdict.NEEDED, case
-    if verdict is Verdict.FATAL:
+        assert verdict is PinVerdict.NEEDED, case
+    if verdict is PinVerdict.FATAL:
         assert not pinned.starts, case
-    if verdict is Verdict.UNEXPLAINED:
+    if verdict is PinVerdict.UNEXPLAINED:
         assert (pinned.runner, free.runner) == ("v1", "v2"), case
         assert pinned.starts == free.starts, case
-    if verdict in {Verdict.HARMFUL, Verdict.NEEDED} and pinned.starts and free.starts:
+    if verdict in {PinVerdict.HARMFUL, PinVerdict.NEEDED} and pinned.starts and free.starts:
         assert outcome(pinned) != outcome(free), case
-    if verdict is Verdict.HARMFUL and pinned.starts and free.starts and pinned.runner == free.runner:
+    if verdict is PinVerdict.HARMFUL and pinned.starts and free.starts and pinned.runner == free.runner:
         assert pinned.set_env or pinned.known_problems, case
 
 
@@ -132,12 +132,12 @@ def test_without_v1_no_pin_chooses_a_runner(policy: Policy, value: str) -> None:
         request = read_request({"facts": facts, "vllm_version": "0.33.0"}, policy.releases)
         _, ((_, verdicts),) = decider.decide(request)
         answer = verdicts.releases[V1_REMOVED]
-        assert answer.verdict in {Verdict.FATAL, Verdict.REDUNDANT, Verdict.NEEDED}, seed
-        assert answer.verdict is not Verdict.NEEDED or (answer.starts and value == "1"), seed
-        if answer.verdict is Verdict.FATAL:
+        assert answer.verdict in {PinVerdict.FATAL, PinVerdict.REDUNDANT, PinVerdict.NEEDED}, seed
+        assert answer.verdict is not PinVerdict.NEEDED or (answer.starts and value == "1"), seed
+        if answer.verdict is PinVerdict.FATAL:
             assert not answer.starts, seed
         found.add(answer.verdict)
-    assert found >= {Verdict.FATAL, Verdict.REDUNDANT}
+    assert found >= {PinVerdict.FATAL, PinVerdict.REDUNDANT}
 
 
 BOTH = [f"{NAME}=1", "vllm", "serve", MODEL]
@@ -146,14 +146,14 @@ BOTH = [f"{NAME}=1", "vllm", "serve", MODEL]
 @pytest.mark.parametrize(
     ("env", "args", "found"),
     [
-        ({NAME: "0"}, ["vllm", "serve", MODEL], [(Source.VARIABLES, "0", "")]),
-        ({}, ["env", *BOTH], [(Source.COMMAND, "1", "args[1]")]),
-        ({NAME: "0"}, ["env", *BOTH], [(Source.VARIABLES, "0", ""), (Source.COMMAND, "1", "args[1]")]),
-        ({NAME: "0"}, ["env", "-u", NAME, "vllm", "serve", MODEL], [(Source.VARIABLES, "0", "")]),
-        ({}, f"{NAME}=1 vllm serve {MODEL}", [(Source.COMMAND, "1", "args")]),
+        ({NAME: "0"}, ["vllm", "serve", MODEL], [(VariableSource.VARIABLES, "0", "")]),
+        ({}, ["env", *BOTH], [(VariableSource.COMMAND, "1", "args[1]")]),
+        ({NAME: "0"}, ["env", *BOTH], [(VariableSource.VARIABLES, "0", ""), (VariableSource.COMMAND, "1", "args[1]")]),
+        ({NAME: "0"}, ["env", "-u", NAME, "vllm", "serve", MODEL], [(VariableSource.VARIABLES, "0", "")]),
+        ({}, f"{NAME}=1 vllm serve {MODEL}", [(VariableSource.COMMAND, "1", "args")]),
         ({"OTHER": NAME}, ["vllm", "serve", MODEL], []),
-        ({NAME: "${X}"}, ["vllm", "serve", MODEL], [(Source.VARIABLES, None, "")]),
-        ({NAME: ""}, ["vllm", "serve", MODEL], [(Source.VARIABLES, "", "")]),
+        ({NAME: "${X}"}, ["vllm", "serve", MODEL], [(VariableSource.VARIABLES, None, "")]),
+        ({NAME: ""}, ["vllm", "serve", MODEL], [(VariableSource.VARIABLES, "", "")]),
     ],
 )
 def test_settings(policy: Policy, env: dict[str, str], args: Any, found: list[Any]) -> None:

@@ -16,7 +16,7 @@ from policy.facts.facts import nested
 from policy.policy import Policy
 from policy.proof.difference import ProofOutcome, differences
 from policy.proof.edit import Edit, edit_of
-from policy.proof.replay import Replay
+from policy.proof.replay import PolicyPair
 from policy.proof.search import ProofFailed
 from policy.proof.space import Choice, Space
 from policy.proof.symbolic import SymbolicRules
@@ -55,7 +55,7 @@ def conditions(policy: Policy, release: str) -> list[Any]:
 def test_the_symbolic_rules_agree_with_the_engine(policy: Policy, release: str) -> None:
     space = Space(conditions(policy, release))
     side = SymbolicRules(policy.catalogue.rules_of(release), space, series(release))
-    replay = Replay((policy, release), (policy, release))
+    replay = PolicyPair((policy, release), (policy, release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
     random = Random(release)
@@ -136,7 +136,7 @@ def test_every_difference_found_by_brute_force_is_reported(
 ) -> None:
     other = edited(sources, path, **members)
     rules = policy.catalogue.rules_of(release), other.catalogue.rules_of(release)
-    replay = Replay((policy, release), (other, release))
+    replay = PolicyPair((policy, release), (other, release))
     changes = differences(*rules, (series(release), series(release)), replay)
     classes = {step(change.before, change.after) for change in changes}
     space = Space(conditions(policy, release) + conditions(other, release))
@@ -220,14 +220,16 @@ def test_equivalent_conditions_are_proved_equivalent(
     other = edited(sources, path, when=when)
     rules = policy.catalogue.rules_of(release), other.catalogue.rules_of(release)
     assert rules[0] != rules[1]
-    assert differences(*rules, (series(release), series(release)), Replay((policy, release), (other, release))) == []
+    assert (
+        differences(*rules, (series(release), series(release)), PolicyPair((policy, release), (other, release))) == []
+    )
 
 
 def test_a_replay_that_contradicts_the_solver_fails_the_proof(policy: Policy, sources: Sources) -> None:
     other = edited(sources, KV, when=NARROWED)
     rules = policy.catalogue.rules_of("0.22.0"), other.catalogue.rules_of("0.22.0")
     with pytest.raises(ProofFailed, match="kv_transfer_config"):
-        differences(*rules, ((0, 22), (0, 22)), Replay((policy, "0.22.0"), (policy, "0.22.0")))
+        differences(*rules, ((0, 22), (0, 22)), PolicyPair((policy, "0.22.0"), (policy, "0.22.0")))
 
 
 def test_a_search_without_an_answer_fails_the_proof(policy: Policy, sources: Sources) -> None:
@@ -236,7 +238,7 @@ def test_a_search_without_an_answer_fails_the_proof(policy: Policy, sources: Sou
     z3.set_param(rlimit=1)
     try:
         with pytest.raises(ProofFailed, match="the solver found no answer"):
-            differences(*rules, ((0, 22), (0, 22)), Replay((policy, "0.22.0"), (other, "0.22.0")))
+            differences(*rules, ((0, 22), (0, 22)), PolicyPair((policy, "0.22.0"), (other, "0.22.0")))
     finally:
         z3.set_param(rlimit=0)
 

@@ -9,7 +9,7 @@ import pytest
 from api.conftest import call, catalogue, on_terminal, policy, run, sources
 
 from policy.request.request import read_request
-from service.log.record import Line, Row, _decode_line, line, row
+from service.log.record import SentRecord, StoredRow, _decode_line, line, row
 from service.log.store import read_url
 from service.log.writer import Writer
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["call", "catalogue", "on_terminal", "policy", "run", "sources"]
 
 
-def row_of(policy: Policy, document: dict[str, Any], caller: str = "argo") -> Row:
+def row_of(policy: Policy, document: dict[str, Any], caller: str = "argo") -> StoredRow:
     """The row of a decision that is made now."""
     request = read_request(document, policy.releases)
     answer = policy.answer(request, datetime.now(UTC).date())
-    entry: Line = _decode_line(b"".join(line((answer, request, "v1/decisions", caller, 1000, None))))
+    entry: SentRecord = _decode_line(b"".join(line((answer, request, "v1/decisions", caller, 1000, None))))
     return row(entry, "{}")
 
 

@@ -19,7 +19,7 @@ from policy.impact.impact import Impact
 from policy.impact.run import Run
 from policy.intake.model_finder import ModelFinder
 from policy.replay.records import read_record
-from policy.replay.run import Job
+from policy.replay.run import ReplayJob
 from policy.request.request import read_request
 from service.log.record import encode, record
 
@@ -290,7 +290,7 @@ def test_distinct_requests_are_decided_once(policy: Policy, sources: Sources, mo
         return answer(*given)
 
     monkeypatch.setattr(Impact, "answer", counted)
-    run = Run(Job(sources, None, None, {}), policy, ModelFinder({}, hub=False), 1)
+    run = Run(ReplayJob(sources, None, None, {}), policy, ModelFinder({}, hub=False), 1)
     assert len([*run.results(iter(records), lambda each: each.past)]) == 100
     assert len(decided) == 2
 

@@ -114,7 +114,7 @@ def uncertain_construct(text: str, *, is_bash: bool) -> str:
         return "a value that is not known and replaces a part of it before the shell reads it"
     if JOINED_LINES.search(text) is not None:
         return "a line continuation without a blank beside it"
-    return _Scanner(text, is_bash=is_bash).construct()
+    return _ScriptScanner(text, is_bash=is_bash).construct()
 
 
 def _shown_expansion(text: str) -> str:
@@ -126,7 +126,7 @@ def _shown_expansion(text: str) -> str:
     return opening.group() + (f"{rest}{closing}" if len(rest) < MIN_VALUE else HIDDEN)
 
 
-class _Scanner:
+class _ScriptScanner:
     """Scans a script in one pass, up to the first uncertain construct; `at` is the current position."""
 
     def __init__(self, text: str, *, is_bash: bool) -> None:

@@ -75,7 +75,7 @@ def effects_before(
     All start in the same ``folder``. ``starts_shell``: whether the command of the server runs in a shell that reads its
     start-up files.
     """
-    reader = _Reader(env, IMAGE_ENVIRONMENT if server is None else server.environment, field, starts_shell)
+    reader = _ScriptsReader(env, IMAGE_ENVIRONMENT if server is None else server.environment, field, starts_shell)
     for script in scripts:
         reader.files.enter(folder)
         reader.read(script)
@@ -95,7 +95,7 @@ def effects_beside(
     ``folder`` is the server's, and ``start`` the absolute one in which its container starts; empty if not known.
     ``volumes`` are the container's.
     """
-    reader = _Reader(env, IMAGE_ENVIRONMENT if server is None else server.environment, "", starts_shell=False)
+    reader = _ScriptsReader(env, IMAGE_ENVIRONMENT if server is None else server.environment, "", starts_shell=False)
     reader.read_beside(commands, folder)
     found = reader.effects(server, folder, start, volumes)
     return EarlierEffects([*map(as_uncertain, found.installations)], found.doubts)
@@ -113,7 +113,7 @@ def doubts_after(
 
     See ``effects_beside`` for the arguments.
     """
-    reader = _Reader(env, server.environment, "", starts_shell=False)
+    reader = _ScriptsReader(env, server.environment, "", starts_shell=False)
     reader.files.enter(folder)
     if not reader.files.names_kept(server, start, volumes):
         return []
@@ -124,7 +124,7 @@ def doubts_after(
     return [*unread, *reader.files.other_models(server, start, volumes, are_kept=True)]
 
 
-class _Reader:
+class _ScriptsReader:
     """Reads scripts, and keeps the first doubt of each kind."""
 
     def __init__(self, env: Variables, environment: object, field: str, starts_shell: bool) -> None:  # noqa: FBT001

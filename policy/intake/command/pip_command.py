@@ -46,7 +46,7 @@ POSSIBLE_INSTALLATION: Final = Installation(None, "`pip install` may install ano
 POSSIBLE_REMOVAL: Final = Installation(None, "`pip uninstall` may remove vLLM before the start")
 
 
-class Target(Enum):
+class UnnamedEnvironment(Enum):
     """An environment whose folder a command does not name."""
 
     PATH = "path"
@@ -57,10 +57,10 @@ class Target(Enum):
     """The activated environment, if there is one."""
 
 
-class Environment(Struct, frozen=True, gc=False):
+class PythonEnvironment(Struct, frozen=True, gc=False):
     """An environment of Python: the folder of its programs, and its version if the program's name has one."""
 
-    folder: str | Target
+    folder: str | UnnamedEnvironment
     python: str = ""
 
 
@@ -72,7 +72,7 @@ class InstallEffect(Struct, frozen=True, gc=False):
     """
 
     installation: Installation
-    environment: Environment | None = None
+    environment: PythonEnvironment | None = None
     activates: bool = False
     activated: str | None = None
 
@@ -139,7 +139,7 @@ def changes_configuration(words: Sequence[str]) -> bool:
 
 def _environment(
     words: Sequence[str], pip: int, variables: InstallVariables, *, is_uv: bool, has_system: bool
-) -> Environment | None:
+) -> PythonEnvironment | None:
     """The environment into which the pip at a position certainly installs; None if it is not certain.
 
     It is certain if pip is a program, a module of Python or a command of uv, and only launchers that keep everything,
@@ -160,9 +160,9 @@ def _environment(
     if program != "uv":
         return None
     if has_system or (variables.value(SYSTEM_VARIABLE, own) or "").lower() in TRUE_VALUES:
-        return Environment(Target.SYSTEM)
+        return PythonEnvironment(UnnamedEnvironment.SYSTEM)
     is_named = any(variables.value(name, own) != "" for name in ENVIRONMENT_VARIABLES)
-    return None if is_named else Environment(Target.ACTIVATED)
+    return None if is_named else PythonEnvironment(UnnamedEnvironment.ACTIVATED)
 
 
 def _pass_launchers(words: Sequence[str], pip: int, own: dict[str, str | None]) -> int | None:
@@ -188,19 +188,21 @@ def _pass_launchers(words: Sequence[str], pip: int, own: dict[str, str | None]) 
     return at if at <= pip else None
 
 
-def environment_of(program: str) -> Environment | None:
+def environment_of(program: str) -> PythonEnvironment | None:
     """The environment of pip, Python or vLLM; None if its folder is not known, or if vLLM does not run in it."""
     folder, slash, name = program.rpartition("/")
     if is_uncertain(program) or name.startswith("pypy"):
         return None
     python = name.lstrip("abcdefghijklmnopqrstuvwxyz-")
-    return Environment((folder or "/") if slash else Target.PATH, "" if python in {"", "3"} else python)
+    return PythonEnvironment(
+        (folder or "/") if slash else UnnamedEnvironment.PATH, "" if python in {"", "3"} else python
+    )
 
 
-def server_environment(programs: Sequence[str]) -> Environment | None:
+def server_environment(programs: Sequence[str]) -> PythonEnvironment | None:
     """The environment of the server that the programs of a command start; None if it is not known."""
     for program in programs:
         name = program.rpartition("/")[2]
         if name in PROGRAMS or PYTHON.fullmatch(name) is not None:
             return environment_of(program)
-    return None if any("/" in program for program in programs) else Environment(Target.PATH)
+    return None if any("/" in program for program in programs) else PythonEnvironment(UnnamedEnvironment.PATH)

@@ -12,7 +12,12 @@ from msgspec import Struct
 
 from policy.intake.command.installation import as_uncertain, install_effect
 from policy.intake.command.installer_options import InstallVariables  # noqa: TC001  # msgspec reads the annotations
-from policy.intake.command.pip_command import Environment, Target, changes_configuration, server_environment
+from policy.intake.command.pip_command import (
+    PythonEnvironment,
+    UnnamedEnvironment,
+    changes_configuration,
+    server_environment,
+)
 from policy.intake.command.programs import RENAMING_COMMANDS
 from policy.intake.command.script_commands import REDEFINED_DOUBT
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
@@ -111,14 +116,14 @@ class ScriptInstallations(Struct):
         is_certain = self._target == (active, "") and self._condition is None and not self._is_doubtful
         return self.installation if is_certain else as_uncertain(self.installation)
 
-    def _resolve(self, environment: Environment, command: Command) -> _Key:
+    def _resolve(self, environment: PythonEnvironment, command: Command) -> _Key:
         """What identifies an environment where a command runs; None if it is not known."""
         folder, python = environment.folder, environment.python
-        if folder is Target.PATH:
+        if folder is UnnamedEnvironment.PATH:
             return self.active_environment(command), python
-        if folder is Target.SYSTEM:
+        if folder is UnnamedEnvironment.SYSTEM:
             return (IMAGE_ENVIRONMENT, python) if not self._activations else None
-        if folder is Target.ACTIVATED:
+        if folder is UnnamedEnvironment.ACTIVATED:
             return (self._active, python) if self._activations == 1 and self._has_activated(command) else None
         return self._key(folder), python
 

@@ -66,7 +66,7 @@ def _other_name(command: Command, program: str, copied: str, renamed: str, place
     return None
 
 
-class _Run(Struct, gc=False):
+class _StartedServer(Struct, gc=False):
     """A server that a script starts: ``found`` with the effects of the commands before it, ``server`` without them."""
 
     found: ServerCommand
@@ -153,7 +153,7 @@ class _CommandsBefore(Struct):
                 self.doubt or f"the commands in {quoted(shown_command([expansion.text]))} are not read: {error}"
             )
 
-    def start(self, found: ServerCommand, commands: list[Command], at: int, context: ScriptContext) -> _Run:
+    def start(self, found: ServerCommand, commands: list[Command], at: int, context: ScriptContext) -> _StartedServer:
         """The server that the command at a position starts, with the effects of the commands up to it."""
         command, installations, files = commands[at], self.installations, self.files
         if command.substituted:
@@ -178,7 +178,7 @@ class _CommandsBefore(Struct):
         )
         if context.job is not None:
             context.job.files.append((files, files.folder))
-        return _Run(
+        return _StartedServer(
             found,
             server,
             installations.number,
@@ -189,7 +189,7 @@ class _CommandsBefore(Struct):
             is_beside=command.is_repeated or _is_beside_others(command, context.job),
         )
 
-    def add_later(self, run: _Run) -> None:
+    def add_later(self, run: _StartedServer) -> None:
         """Add to a run the effects of the commands up to here, which may run before it starts, or loads its model.
 
         In a loop or a function, the run may start in the state in which they leave the shell.
@@ -220,7 +220,7 @@ class _CommandsBefore(Struct):
         )
         run.triton = self.triton
 
-    def add_last(self, run: _Run) -> None:
+    def add_last(self, run: _StartedServer) -> None:
         """Add to a run what the commands up to here may do to a model in a volume, as it may start again with that."""
         server, files = run.server, copy(self.files)
         files.enter(run.folder)
@@ -253,8 +253,8 @@ def server_in_script(
     ``find`` finds the server that a command starts. The server has a doubt if the script also starts vLLM in another
     way, or may do so with an unreadable command.
     """
-    runs: list[_Run] = []
-    piped: _Run | None = None
+    runs: list[_StartedServer] = []
+    piped: _StartedServer | None = None
     doubts: list[str] = []
     never: list[tuple[ServerCommand, str]] = []
     unread: UnreadableCommand | None = None
@@ -343,7 +343,7 @@ def _forks(words: Sequence[str]) -> bool:
     return any(word.startswith("--f") or (word[1:2] != "-" and "f" in word) for word in options)
 
 
-def _counted(runs: list[_Run], job: RayJob | None) -> list[_Run]:
+def _counted(runs: list[_StartedServer], job: RayJob | None) -> list[_StartedServer]:
     """The servers to consider: those of the ``job``, if any, and only ones that do more than show help, if any."""
     if job is not None:
         runs = [run for run in runs if run.found.words is job.words] or runs

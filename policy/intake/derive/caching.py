@@ -15,7 +15,7 @@ from policy.intake.provenance import DEFAULT
 if TYPE_CHECKING:
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
     from policy.intake.provenance import Provenance
 
 MODE: Final = "cache_config.mamba_cache_mode"
@@ -28,7 +28,7 @@ SHARE_OPTION: Final = "gpu_memory_utilization"
 SIZE_OPTION: Final = "kv_cache_memory_bytes"
 
 
-def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> None:
+def derive_cache(derived: Provenance, target: ServedModel, options: ParsedOptions, tables: Tables) -> None:
     """Set the facts of the Mamba cache's mode and of the share of memory; a stated size overrides the share."""
     share = options.values.get(SHARE_OPTION)
     if options.values.get(SIZE_OPTION):
@@ -61,7 +61,9 @@ def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, ta
         derived.facts[MODE] = known[MODE], cached_by
 
 
-def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> tuple[bool, str]:
+def _prefix_caching(
+    derived: Provenance, target: ServedModel, options: ParsedOptions, tables: Tables
+) -> tuple[bool, str]:
     """Whether prefix caching is on, and the origin of that value."""
     if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and tables.series >= (0, 31):
         return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]

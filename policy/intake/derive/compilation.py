@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
     from policy.intake.provenance import Provenance
 
 MODES: Final = ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE")
@@ -116,7 +116,7 @@ def _named(value: object, names: tuple[str, ...]) -> str | None:
 def derive_compilation(
     derived: Provenance,
     compilation: Compilation,
-    target: Target,
+    target: ServedModel,
     options: ParsedOptions,
     env: Mapping[str, str],
     platform: str,
@@ -155,7 +155,11 @@ def derive_compilation(
 
 
 def split_graph(
-    derived: Provenance, compilation: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
+    derived: Provenance,
+    compilation: Compilation,
+    target: ServedModel,
+    options: ParsedOptions,
+    starts: Callable[[], bool],
 ) -> None:
     """Set the CUDA-graph mode after splitting the graph, which vLLM does after it has chosen the runner."""
     if compilation.mode != "VLLM_COMPILE":
@@ -180,7 +184,7 @@ def split_graph(
 
 
 def _set_breakable(
-    compilation: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables
+    compilation: Compilation, target: ServedModel, env: Mapping[str, str], platform: str, tables: Tables
 ) -> None:
     """Set breakable CUDA graphs, which some architectures use by default and which exclude compilation."""
     setting = env.get(BREAKABLE_VARIABLE)
@@ -215,7 +219,9 @@ def _schedule_drafts(
         compilation.set_graph("PIECEWISE", derived.facts[SCHEDULE][1])
 
 
-def _parallelise_sequences(compilation: Compilation, target: Target, options: ParsedOptions, platform: str) -> None:
+def _parallelise_sequences(
+    compilation: Compilation, target: ServedModel, options: ParsedOptions, platform: str
+) -> None:
     if options.values.get("tensor_parallel_size", 1) == 1:
         compilation.sp, compilation.sp_origin = False, options.place("tensor_parallel_size")
         return
@@ -232,7 +238,7 @@ def _parallelise_sequences(compilation: Compilation, target: Target, options: Pa
 
 
 def _limit_graphs(
-    compilation: Compilation, target: Target, options: ParsedOptions, platform: str, by_runner: str
+    compilation: Compilation, target: ServedModel, options: ParsedOptions, platform: str, by_runner: str
 ) -> None:
     """Limit CUDA graphs on some platforms, for pooling (from ``by_runner``), encoder-decoders and some connectors.
 

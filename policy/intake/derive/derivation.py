@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policy.intake.deployment import Environment
     from policy.intake.derive.speculation import Speculation
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
 
 SAMPLING_MASK: Final = "model_config.return_sampling_mask"
 TRACE_REPLAY: Final = "model_config.enable_trace_replay"
@@ -92,7 +92,7 @@ HISPARSE_CONFIG: Final = "attention_config.hisparse_config"
 
 
 def derive(
-    target: Target,
+    target: ServedModel,
     speculation: Speculation | None,
     options: ParsedOptions,
     env: Mapping[str, str],
@@ -184,7 +184,7 @@ def own_runner_facts(environment: Environment) -> dict[str, tuple[Any, str]]:
     return {name: facts[name] for name in (PLATFORMS[environment.vllm_platform], PLUGIN, "platform.has_triton")}
 
 
-def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, series: tuple[int, int]) -> None:
+def _derive_stated(derived: Provenance, target: ServedModel, options: ParsedOptions, series: tuple[int, int]) -> None:
     """Set the facts that each depend on one argument, and those that depend on a few."""
     facts, get, origin = derived.facts, options.values.get, options.places.get
     for option, value in options.values.items():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.configuration import Configuration
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
     from policy.intake.provenance import Provenance
 
 HEAD_NAMES: Final = ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads")
@@ -36,7 +36,7 @@ KV_NAMES: Final = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_qu
 
 def refusal(
     derived: Provenance,
-    target: Target,
+    target: ServedModel,
     experts: bool,  # noqa: FBT001  # vLLM's own switch
     tables: Tables,
 ) -> str | None:

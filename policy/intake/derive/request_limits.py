@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policy.intake.command_line import ParsedOptions
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
 
 MAX_LOGPROBS: Final = 20
 MAX_DIGITS: Final = 9
@@ -35,7 +35,7 @@ class EngineLimits(Struct, frozen=True):
     max_num_bad_words: int = 128
 
 
-def engine_limits(options: ParsedOptions, env: Mapping[str, str], target: Target) -> EngineLimits:
+def engine_limits(options: ParsedOptions, env: Mapping[str, str], target: ServedModel) -> EngineLimits:
     """The limits of an engine."""
     text = target.configuration.text()
     stated = options.values.get("max_logprobs", MAX_LOGPROBS)

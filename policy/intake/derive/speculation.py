@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
     from policy.intake.provenance import Provenance
 
 TARGET_DRAFT_METHODS: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
@@ -136,7 +136,7 @@ def _is_class_path(model: str) -> bool:
 def derive_speculation(
     derived: Provenance,
     speculation: Speculation,
-    target: Target,
+    target: ServedModel,
     draft_config: Callable[[str], Mapping[str, Any] | None],
     tables: Tables,
 ) -> None:
@@ -186,7 +186,7 @@ def derive_speculation(
 
 def read_draft(
     speculation: Speculation,
-    target: Target,
+    target: ServedModel,
     draft_config: Callable[[str], Mapping[str, Any] | None],
     tables: Tables,
 ) -> tuple[str, DraftModel | None]:
@@ -197,7 +197,7 @@ def read_draft(
 
 
 def _read_draft(
-    method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
+    method: str, name: str, config: Mapping[str, Any], target: ServedModel, tables: Tables
 ) -> tuple[str, DraftModel]:
     """The method and the draft, from the draft's configuration."""
     config, _ = with_causal_class(name.rstrip("/"), config, None, tables.release)
@@ -237,7 +237,7 @@ def _read_draft(
     )
 
 
-def _is_of_backend(target: Target, tables: Tables) -> bool:
+def _is_of_backend(target: ServedModel, tables: Tables) -> bool:
     """Whether the Transformers backend runs the model and also its MTP layers."""
     return (
         BACKEND_MTP[False] in tables.models

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.model.configuration import Configuration
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
 
 HEADS: Final = "get_total_num_attention_heads"
 VOCABULARY: Final = "get_vocab_size"
@@ -52,7 +52,7 @@ class ModelValues:
         self,
         configuration: Configuration,
         options: ParsedOptions,
-        model: Target | DraftModel,
+        model: ServedModel | DraftModel,
         files: Sequence[str] = (),
     ) -> None:
         """The values of a model with its known ``files``."""
@@ -216,7 +216,7 @@ class ModelValues:
             return self._model.resolved.model
         return select_class(self._configuration.tables, self._configuration, self._model.architectures, DRAFT).model
 
-    def _served_model(self) -> Target:
+    def _served_model(self) -> ServedModel:
         if isinstance(self._model, DraftModel):
             raise Incomputable("draft")
         return self._model

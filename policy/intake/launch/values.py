@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policy.intake.command_line import ParsedOptions
     from policy.intake.derive.speculation import DraftModel, Speculation
     from policy.intake.model.tables import Tables
-    from policy.intake.model.target import Target
+    from policy.intake.model.target import ServedModel
     from policy.intake.provenance import Provenance
 
 WORDS: Final = {
@@ -107,7 +107,7 @@ class LaunchValues:
     def __init__(
         self,
         options: ParsedOptions,
-        target: Target,
+        target: ServedModel,
         speculation: Speculation | None,
         read_draft: Callable[[], tuple[str, DraftModel | None]],
         derived: Provenance,

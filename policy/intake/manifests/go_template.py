@@ -62,7 +62,7 @@ class RenderedText(Struct, frozen=True):
     assumed_conditions: tuple[tuple[str, str], ...] = ()
 
 
-class _Block(Struct):
+class _TemplateBlock(Struct):
     """An open block: whether its text counts, whether a branch was chosen, and whether any branch may be chosen."""
 
     is_shown: bool
@@ -80,7 +80,7 @@ def render(text: str, context: TemplateContext) -> RenderedText:
         TemplateError: an action or a block is not closed, or there are too many.
     """
     output: list[str] = []
-    blocks: list[_Block] = []
+    blocks: list[_TemplateBlock] = []
     assumed: list[tuple[str, str]] = []
     at, has_gap, is_trimmed, size = 0, False, False, 0
     for _ in range(MAX_ACTIONS):
@@ -127,7 +127,7 @@ def render(text: str, context: TemplateContext) -> RenderedText:
 def _change_blocks(
     keyword: str,
     action: str,
-    blocks: list[_Block],
+    blocks: list[_TemplateBlock],
     context: TemplateContext,
     assumed: list[tuple[str, str]],
     *,
@@ -135,12 +135,14 @@ def _change_blocks(
 ) -> None:
     """Open a block, change to its next branch, or close it. A condition that is not known counts as false."""
     if keyword in BLOCK_KEYWORDS:
-        blocks.append(_Block(is_shown=False, is_chosen=True, is_inside=False))
+        blocks.append(_TemplateBlock(is_shown=False, is_chosen=True, is_inside=False))
         return
     if keyword == "if":
         condition = action[len("if") :]
         is_true = _is_true(_value(condition, context)) if is_shown else False
-        blocks.append(_Block(bool(is_true), bool(is_true), is_shown, condition.strip(" ") if is_true is None else ""))
+        blocks.append(
+            _TemplateBlock(bool(is_true), bool(is_true), is_shown, condition.strip(" ") if is_true is None else "")
+        )
         return
     if not blocks:
         raise TemplateError(f"`{keyword}` is outside a block")

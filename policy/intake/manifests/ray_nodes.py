@@ -29,7 +29,7 @@ PLAIN_WORD: Final = "not-known"
 """Stands for a plain word that is not known; no variable of ``NODE_VARIABLES`` has it as its value."""
 
 
-class RayContainers:
+class ClusterContainers:
     """The containers of a cluster so far."""
 
     def __init__(self) -> None:

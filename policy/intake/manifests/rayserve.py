@@ -50,7 +50,7 @@ FLAGS_WITHOUT_NEGATION: Final = frozenset({"disable_log_stats", "disable_log_req
 FORBIDDEN_ARGUMENTS: Final = ("model", "served_model_name")
 
 
-class RayContainers(Struct, frozen=True):
+class SharedProperties(Struct, frozen=True):
     """The common properties of the containers in which Ray runs; a variable that differs between them is None."""
 
     env: dict[str, str | None] = {}
@@ -75,9 +75,9 @@ def is_config(document: ManifestNode) -> bool:
     )
 
 
-def read_config(document: ManifestNode, containers: RayContainers | None = None) -> None:
+def read_config(document: ManifestNode, containers: SharedProperties | None = None) -> None:
     """Read every LLM config of a Serve config; Ray runs in ``containers``."""
-    known = RayContainers() if containers is None else containers
+    known = SharedProperties() if containers is None else containers
     applications = [(item, item.get("args")) for item in document.get("applications").items()]
     count = len(document.reader.containers)
     for application, args in [(document, document), *applications]:
@@ -149,7 +149,7 @@ def _read_serve_config(document: ManifestNode) -> None:
         read_config(config, _ray_containers(document, document.get("spec", "rayClusterConfig")))
 
 
-def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContainers:
+def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> SharedProperties:
     """The containers in which Ray runs: the first of each pod, any of which may run an engine."""
     drafts, starts = [], []
     is_kept_everywhere = keeps_command(document)
@@ -176,7 +176,7 @@ def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> RayContain
     beside = [each for draft in drafts for each in draft.commands_beside]
     folders = {draft.folder for draft in drafts} or {""}
     folder = folders.pop() if len(folders) == 1 else ANY_FOLDER
-    return RayContainers(env, image, hidden, notes, mounts, hardware, folder, len(drafts), starts, beside, secrets)
+    return SharedProperties(env, image, hidden, notes, mounts, hardware, folder, len(drafts), starts, beside, secrets)
 
 
 def _common_variables(environments: list[dict[str, str | None]]) -> dict[str, str | None]:
@@ -191,7 +191,7 @@ def _common_variables(environments: list[dict[str, str | None]]) -> dict[str, st
     }
 
 
-def _read_llm(config: ManifestNode, application: ManifestNode, containers: RayContainers) -> None:
+def _read_llm(config: ManifestNode, application: ManifestNode, containers: SharedProperties) -> None:
     engine = config.get("llm_engine").text()
     if engine not in {None, "vLLM"}:
         return

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from policy.defects import defect_fault, is_defect
 from policy.errors import FURTHER_FAULTS, MAX_FAULTS, RequestFault, RequestInvalid, RulesInvalid
-from policy.intake.manifests.ray_nodes import RayContainers
+from policy.intake.manifests.ray_nodes import ClusterContainers
 from policy.messages import quoted
 from policy.parser.yamltree import read_yaml
 from policy.pointer import at
@@ -139,7 +139,7 @@ class ManifestReader:
         """The YAML values of texts that several objects share, or the error of each."""
         self.chart_values: dict[str, ManifestNode | None] = {}
         """The values of each HelmChartConfig of K3s, by its pointer, as several charts may have its name."""
-        self.ray = RayContainers()
+        self.ray = ClusterContainers()
         """The containers of the current Ray cluster."""
         self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
         self._llm_configs: dict[str, dict[str | None, LLMConfig]] = {}
@@ -174,7 +174,7 @@ class ManifestReader:
     @contextmanager
     def ray_cluster(self) -> Iterator[None]:
         """Read the containers of one Ray cluster, and give its engines the containers that start Ray."""
-        outer, self.ray = self.ray, RayContainers()
+        outer, self.ray = self.ray, ClusterContainers()
         count = len(self.containers)
         try:
             yield

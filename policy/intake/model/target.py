@@ -55,7 +55,7 @@ BIDIRECTIONAL_FIELDS: Final = {"Gemma3TextModel": ("use_bidirectional_attention"
 """As ``BIDIRECTIONAL_ARCHITECTURES``, if a field has this value."""
 
 
-class Target(Struct, frozen=True):
+class ServedModel(Struct, frozen=True):
     """The served model as vLLM sees it. ``origin`` is the origin of its configuration: ``model_configs/NAME``.
 
     ``quantization_file`` is the origin of its quantization if that is in a separate file. ``has_causal_class`` is true
@@ -106,7 +106,7 @@ def read_target(
     files: Mapping[str, str],
     tables: Tables,
     platform: str,
-) -> Target:
+) -> ServedModel:
     """Resolve the served model.
 
     ``config_name`` is the name of its configuration, which differs from the model's with ``--hf-config-path``.
@@ -127,7 +127,7 @@ def read_target(
     own = frozenset([file.removeprefix(below) for file in files if file.startswith(below)] if files else ())
     architectures = architectures_of(configuration, own)
     resolved = select_class(tables, configuration, architectures, _query(options, pooling, platform))
-    return Target(
+    return ServedModel(
         name,
         f"model_configs/{config_name}",
         configuration,
@@ -143,7 +143,9 @@ def read_target(
     )
 
 
-def with_pooling_module(target: Target, files: Mapping[str, str], options: ParsedOptions, platform: str) -> Target:
+def with_pooling_module(
+    target: ServedModel, files: Mapping[str, str], options: ParsedOptions, platform: str
+) -> ServedModel:
     """The served model if it had a pooling module, whose own configuration may be in ``files``.
 
     Raises:
@@ -170,7 +172,7 @@ def _query(options: ParsedOptions, pooling: Pooling, platform: str) -> ModelQuer
 
 
 def derive_model(
-    derived: Provenance, target: Target, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
+    derived: Provenance, target: ServedModel, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
 ) -> None:
     """Set the facts ``model_config.*``, except those that depend only on other options."""
     facts, configuration, model = derived.facts, target.configuration, target.resolved.model
@@ -204,7 +206,7 @@ def derive_model(
     )
 
 
-def _attention(target: Target, options: ParsedOptions, by_class: str) -> tuple[str, str]:
+def _attention(target: ServedModel, options: ParsedOptions, by_class: str) -> tuple[str, str]:
     """``ModelConfig.attn_type``, the same in every release, and its origin."""
     configuration, model = target.configuration, target.resolved.model
     if target.is_pooling:
@@ -230,7 +232,7 @@ def overrides_rope(overrides: object) -> bool:
     return any(isinstance(part, dict) and not ROPE_FIELDS.isdisjoint(part) for part in (overrides, text))
 
 
-def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
+def origin_of(target: ServedModel, options: ParsedOptions, name: str) -> str:
     """The origin of an attribute: an override, the ``config.json``, its text configuration, or the default."""
     if "hf_overrides" in options.values:
         overrides = options.values["hf_overrides"]
@@ -249,7 +251,7 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
     return target.origin if name == "architectures" else DEFAULT
 
 
-def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) -> tuple[bool, str]:
+def _quantized(target: ServedModel, options: ParsedOptions, series: tuple[int, int]) -> tuple[bool, str]:
     """Whether the configuration declares quantized weights, and the origin of that.
 
     From 0.33 on, the older field and the language model's configuration count too. Before, the latter counts where the

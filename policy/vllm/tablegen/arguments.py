@@ -9,7 +9,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from policy.vllm.tablegen.field_types import ENGINE, SIMPLE_TYPES, FieldReader, Kwargs, choice_order
+from policy.vllm.tablegen.field_types import ENGINE, SIMPLE_TYPES, DataclassReader, Kwargs, choice_order
 from policy.vllm.tablegen.flag_texts import FlagTexts, text_of
 from policy.vllm.tablegen.modules import Module, SourceDefinition, World
 from policy.vllm.tablegen.values import SourceUnreadable, value
@@ -71,7 +71,7 @@ class _OptionReader:
         self.world = world
         self.rows: dict[str, object] = {}
         self.texts: dict[str, FlagTexts] = {}
-        self.fields = FieldReader(world)
+        self.fields = DataclassReader(world)
         engine, parser = world.module(ENGINE), world.module(PARSER_CLASS)
         made = (
             next(

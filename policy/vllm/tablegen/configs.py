@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from policy.vllm.tablegen.classes import Klass, klass_of
-from policy.vllm.tablegen.formulas import BASES, UNREADABLE, Run, keys_of
+from policy.vllm.tablegen.formulas import BASES, UNREADABLE, SymbolicRun, keys_of
 from policy.vllm.tablegen.modules import Module, World
 from policy.vllm.tablegen.values import Name, SourceUnreadable, named_value, value
 
@@ -89,7 +89,7 @@ def _class_paths(world: World, folder: str) -> dict[str, str]:
 
 def _row(klass: Klass, registered: Mapping[str, str]) -> Row:
     aliases = _aliases(klass)
-    run = Run(klass, aliases)
+    run = SymbolicRun(klass, aliases)
     constructor = _constructor(klass)
     parameters = _defaults(constructor) if constructor is not None else {}
     if constructor is not None:
@@ -131,7 +131,7 @@ def _row(klass: Klass, registered: Mapping[str, str]) -> Row:
     return row
 
 
-def _sources(run: Run) -> dict[str, object]:
+def _sources(run: SymbolicRun) -> dict[str, object]:
     """Part → the formula of the mapping that it is built from, if that is not the part itself."""
     return {
         part: formula
@@ -246,7 +246,7 @@ def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object
     return list(default) if isinstance(default, tuple) else default
 
 
-def _properties(klass: Klass, constructed: Run) -> dict[str, object]:
+def _properties(klass: Klass, constructed: SymbolicRun) -> dict[str, object]:
     formulas: dict[str, object] = {}
     for name in (
         "layers_block_type",
@@ -258,7 +258,7 @@ def _properties(klass: Klass, constructed: Run) -> dict[str, object]:
     ):
         found = klass.attribute(name)
         if found is not None and isinstance(found[1], ast.FunctionDef):
-            run = Run(klass, constructed.aliases, dict(constructed.attributes) | formulas)
+            run = SymbolicRun(klass, constructed.aliases, dict(constructed.attributes) | formulas)
             run.body(found[1].body, found[0])
             formulas[name] = run.returned if run.returned is not None else UNREADABLE
     return formulas

@@ -42,7 +42,7 @@ class Hint:
     definition: SourceDefinition | None = None
 
 
-class FieldReader:
+class DataclassReader:
     """Reads the fields of dataclasses as a release makes flags of them."""
 
     def __init__(self, world: World) -> None:

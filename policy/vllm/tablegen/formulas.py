@@ -36,7 +36,7 @@ PLAIN_CALLS = {
 
 
 @dataclass(slots=True)
-class Run:
+class SymbolicRun:
     """One symbolic run: the current values of `self`'s attributes and of the local names."""
 
     klass: Klass
@@ -162,8 +162,8 @@ class Run:
                 else ["if", condition, branch.returned, other.returned]
             )
 
-    def _copy(self) -> "Run":
-        return Run(
+    def _copy(self) -> "SymbolicRun":
+        return SymbolicRun(
             self.klass, self.aliases, dict(self.attributes), dict(self.names), depth=self.depth, built=self.built
         )
 
@@ -256,7 +256,7 @@ class Run:
             isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in found[1].decorator_list
         )
         parameters = [argument.arg for argument in found[1].args.args[0 if static else 1 :]]
-        run = Run(self.klass, self.aliases, dict(self.attributes), depth=self.depth + 1)
+        run = SymbolicRun(self.klass, self.aliases, dict(self.attributes), depth=self.depth + 1)
         run.names = dict(zip(parameters, (self._formula(argument, owner) for argument in arguments), strict=False))
         run.body(found[1].body, found[0])
         if run.returned is None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
-from policy.observation.formats import HOLE, Format, formats
-from policy.observation.lines import LINES, Place, place_lines, places
+from policy.observation.formats import HOLE, LoggedText, formats
+from policy.observation.lines import LINES, LogPlace, place_lines, places
 from policy.vllm.tablegen.wheels import FolderSource, SourceReader
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def contradictions(release: str, files: SourceReader) -> Iterator[str]:
                 yield f"{form.id}: the text {state} in {file} of {release}"
 
 
-def written_text(form: Format) -> str:
+def written_text(form: LoggedText) -> str:
     """The text of a format as its sources have it."""
     return form.written or form.text
 
@@ -83,13 +83,15 @@ def line_table(sources: dict[str, SourceReader]) -> str:
         for release, files in sources.items():
             for line in lines_of(place, _text(files, place.file)):
                 lines.setdefault(line, []).append(release)
-        parts = [f"{name}: {_quoted(getattr(place, name))}" for name in Place.__struct_fields__ if getattr(place, name)]
+        parts = [
+            f"{name}: {_quoted(getattr(place, name))}" for name in LogPlace.__struct_fields__ if getattr(place, name)
+        ]
         rows.append(f"- place: {{{', '.join(parts)}}}\n  lines:\n")
         rows += [f"    {line}: [{', '.join(sorted(lines[line], key=Version))}]\n" for line in sorted(lines)]
     return "".join(rows)
 
 
-def _kept_lines(place: Place, made: Collection[str]) -> dict[int, list[str]]:
+def _kept_lines(place: LogPlace, made: Collection[str]) -> dict[int, list[str]]:
     """The lines of a place that the table has for releases that are not made again."""
     known = next((row.lines for row in (place_lines() if LINES.exists() else ()) if row.place == place), {})
     kept = {line: [release for release in releases if release not in made] for line, releases in known.items()}
@@ -101,7 +103,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def lines_of(place: Place, source: str) -> list[int]:
+def lines_of(place: LogPlace, source: str) -> list[int]:
     """The lines of a place in its file."""
     if not source:
         return []

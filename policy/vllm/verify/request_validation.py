@@ -39,7 +39,7 @@ BACKENDS: Final = ("guidance", "lm_format_enforcer", "outlines", "xgrammar")
 SUPPORTED_TASKS: Final = {"generate": ("generate",), "pooling": ("embed", "classify")}
 
 
-class _Anything:
+class _AnyObject:
     """A stand-in for any class, function or object."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -51,10 +51,10 @@ class _Anything:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Anything()
+        return _AnyObject()
 
     def __getitem__(self, _: Any) -> Any:
-        return _Anything()
+        return _AnyObject()
 
     def __setitem__(self, *_: Any) -> None:
         pass
@@ -77,7 +77,7 @@ class _StandIn(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Anything
+        return _AnyObject
 
 
 class _Array:
@@ -122,7 +122,7 @@ def _modules(source: ReleaseSource) -> dict[str, ModuleType]:
     known: dict[str, dict[str, Any]] = {
         "vllm": {"envs": envs},
         "vllm.exceptions": errors,
-        "vllm.logger": {"init_logger": lambda _: _Anything()},
+        "vllm.logger": {"init_logger": lambda _: _AnyObject()},
         "vllm.utils.mistral": {"is_mistral_tokenizer": lambda _: False},
         "vllm.utils.torch_utils": {"make_ndarray_with_pad": lambda rows, *_, max_len: _Array(rows, max_len)},
         "vllm.v1.serial_utils": {"PydanticMsgspecMixin": type("PydanticMsgspecMixin", (), {})},
@@ -210,7 +210,7 @@ class RequestValidation:
             if runner == "v1":
                 return Verdict.FINE, ""
             try:
-                state = _Anything()
+                state = _AnyObject()
                 self._add_bias(state, sampling_params=params, **self._place)
                 self._add_words(state, 0, params)
             except ValueError as error:
