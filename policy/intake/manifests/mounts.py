@@ -38,7 +38,8 @@ VLLM_FOLDERS: Final = (
 )
 """The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
 PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/etc/alternatives")
-"""Other folders in which a shell may look for `vllm` or Python first. A mount above one has a toolkit, or a driver."""
+"""Other folders in which a shell may look for `vllm`, Python or a program that starts them first. A mount above one has
+a toolkit, or a driver."""
 CHECKOUTS: Final = ("/vllm-workspace", "/workspace/vllm")
 """The folders of vLLM's source in its images. A mount at one hides what is in it; one above has other folders too."""
 LIBRARIES: Final = re.compile(
@@ -201,7 +202,11 @@ class Mounts:
         ``image_folder`` is the absolute folder in which the server starts if its container starts in the image's own.
         """
         folders = [each for each in (folder, *(() if server is None else server.folders), image_folder) if each]
-        replaced = next(filter(_has_programs, self._count), None) or self._user_packages(server, env, folders)
+        replaced = (
+            next(filter(_has_programs, self._count), None)
+            or self._found_first(() if server is None else server.programs)
+            or self._user_packages(server, env, folders)
+        )
         if replaced is not None:
             shown = replaced[1:] if replaced[1:2] in {"~", "$"} else self._written.get(replaced, replaced)
             return Installation(None, f"the mount at {quoted(shown)} may make another vLLM run")
@@ -246,6 +251,12 @@ class Mounts:
                     cause = f"the variable `{name}` has a path on a volume, which may make another vLLM run"
                     return Installation(None, cause)
         return None
+
+    def _found_first(self, programs: Iterable[str]) -> str | None:
+        """The mount at which one of the programs may be found before the image's; None if none is."""
+        names = [program for program in programs if "/" not in program]
+        paths = (f"{folder}/{name}" for folder in PATH_FOLDERS for name in names)
+        return next((path for path in paths if path in self._count), None)
 
     def _user_packages(
         self, server: ServerCommand | None, env: Mapping[str, str | None], folders: Iterable[str]

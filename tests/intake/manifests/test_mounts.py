@@ -109,6 +109,35 @@ def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Askin
         assert warnings(ask, pod("/data", path, **fields)) == mount_warning(shown)
 
 
+@table(
+    ("command", "name"),
+    [
+        *((["bash", "-c", "vllm serve dense"], name) for name in ("bash", "vllm")),
+        (["sh", "-ec", "exec nice -n 5 vllm serve dense"], "nice"),
+        *((["env", "A=b", "tini", "--", "timeout", "60", "sh", "-c", "vllm serve dense"], n) for n in ("env", "sh")),
+        *((["nohup", "vllm", "serve", "dense"], name) for name in ("nohup", "vllm")),
+    ],
+)
+def test_a_mount_over_a_program_that_starts_vllm_may_make_another_one_run(
+    ask: Asking, command: list[str], name: str
+) -> None:
+    for folder in ("/usr/local/nvidia/bin", "/usr/local/cuda/bin", "/usr/sbin"):
+        assert warnings(ask, pod(f"{folder}/{name}", command=command)) == mount_warning(f"{folder}/{name}")
+
+
+@table(
+    ("command", "name"),
+    [
+        (["/usr/bin/bash", "-c", "vllm serve dense"], "bash"),  # not looked for
+        (["bash", "-c", "vllm serve dense"], "sh"),
+        (["vllm", "serve", "dense"], "env"),
+    ],
+)
+def test_a_mount_over_another_program_gives_no_warning(ask: Asking, command: list[str], name: str) -> None:
+    for folder in ("/usr/local/nvidia/bin", "/usr/local/cuda/bin", "/usr/sbin"):
+        assert warnings(ask, pod(f"{folder}/{name}", command=command)) == []
+
+
 PACKAGE = "/usr/local/lib/python3.12/dist-packages/triton/backends/__init__.py"
 
 
