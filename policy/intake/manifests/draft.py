@@ -288,7 +288,15 @@ class EngineDraft:
         if self.has_vllms_image():
             own = (True, own[1]) if own[1] else own
         first = self.words if self.has_command and words is not self.words else ()
-        return self.programs.may_start(own, self.env, self.mounts, self.commands_beside, first, is_read=found is None)
+        return self.programs.may_start(
+            own,
+            self.env,
+            self.mounts,
+            self.commands_beside,
+            first,
+            program=words[0] if words else "",
+            is_read=found is None,
+        )
 
     def _may_evaluate(self) -> bool:
         """Whether the entry point of an unknown image may run a variable as a command; if so, adds the problem."""

@@ -165,6 +165,13 @@ class Mounts:
         above, below = set(_ancestry(folder)), f"{folder.rstrip('/')}/"
         return tuple(path for path in filled if path in above or path.startswith(below))
 
+    def may_have_program(self, program: str) -> bool:
+        """Whether a program, as a command names it, may be in a volume that is not empty; one without a path is not."""
+        filled = {*self.model_mounts(ANY_FOLDER), *self._files} if "/" in program else ()
+        return bool(filled) and (
+            not isabs(program) or any(path is None or path in filled for path in _ancestry(program))
+        )
+
     def file_mount(self, folder: str) -> str:
         """A mount point that may be the working folder and have files, but no folder; empty if none is."""
         known = (folder,) if folder != ANY_FOLDER else self._files

@@ -103,15 +103,16 @@ class ProgramsBeside:
         hooks: Sequence[CommandBeside],
         first: Sequence[str],
         *,
+        program: str,
         is_read: bool,
     ) -> bool:
         """Whether a command that by itself starts no server may start one.
 
         ``own`` says which parts of a server's command its words name (`server_names`). ``hooks`` are those that run
         before it; the list may have grown since the last call. ``first`` is the container's command if that runs before
-        it. ``is_read``: whether the command was read.
+        it. ``program`` is the first word of the command, and ``is_read``: whether the command was read.
         """
-        if all(own) and self._are_mounted(mounts):
+        if all(own) and (self._are_mounted(mounts) or mounts.may_have_program(program)):
             return True
         placings = chain(self._placings_beside(env, hooks, first), (each.placing for each in self.placers()))
         return any(_may_start(own, placing, is_read=is_read) for placing in placings)

@@ -194,3 +194,59 @@ def test_a_mount_may_have_another_program_of_a_name(image: str, path: str, *, is
     harmless = pod(runs("cat /x; sleep infinity", image=image, **mounted))
     harmless["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     assert problems(harmless) == []
+
+
+VOLUMES: dict[str, dict[str, Any]] = {
+    "configMap": {"name": "c", "defaultMode": 0o755},
+    "secret": {"secretName": "c", "defaultMode": 0o755},
+    "persistentVolumeClaim": {"claimName": "c"},
+    "hostPath": {"path": "/opt"},
+    "image": {"reference": "x/y"},
+}
+AT_PROGRAM: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/d/cat", "subPath": "cat"}]}
+ARGUMENTS = ["vllm", "serve", "a/b", "--enable-dbo"]
+
+
+@table(
+    ("command", "is_found"),
+    [
+        (["/x/cat", *ARGUMENTS], True),
+        (["/x/a/../b/cat", "-u", "A", *ARGUMENTS], True),
+        (["./cat", *ARGUMENTS], True),
+        (["/d/cat", *ARGUMENTS], False),
+        (["/usr/bin/cat", *ARGUMENTS], False),
+        (["cat", *ARGUMENTS], False),
+        (["/x/cat", "/x/file"], False),
+    ],
+)
+@pytest.mark.parametrize("volume", VOLUMES.items(), ids=VOLUMES)
+def test_a_program_in_a_volume_may_start_the_server_that_its_arguments_name(
+    volume: tuple[str, dict[str, Any]], command: list[str], *, is_found: bool
+) -> None:
+    document = pod({"name": "a", "image": VLLM, "command": command, **MOUNTED})
+    document["spec"]["volumes"] = [{"name": "v", **dict([volume])}]
+    assert problems(document) == [PLACED_PROGRAM] * is_found
+
+
+def test_a_mount_may_be_the_program_itself() -> None:
+    document = pod({"name": "a", "image": VLLM, "command": ["/d/cat", *ARGUMENTS], **AT_PROGRAM})
+    document["spec"]["volumes"] = [{"name": "v", "configMap": {"name": "c"}}]
+    assert problems(document) == [PLACED_PROGRAM]
+
+
+@table(
+    "placing",
+    [
+        ["find", "/usr/bin", "-name", "env", "-exec", "cp", "{}", "/w/cat", ";"],
+        ["sh", "-c", "tar c -C /usr/bin --transform s/env/cat/ env | tar x -C /w"],
+        ["python3", "-c", "import shutil; shutil.copy('/usr/bin/env', '/w/cat')"],
+        ["/x.sh"],
+        None,
+    ],
+)
+def test_any_command_may_put_a_program_into_a_volume(placing: list[str] | None) -> None:
+    other: dict[str, Any] = {"name": "b", "image": OWN_IMAGE, "volumeMounts": [{"name": "v", "mountPath": "/w"}]}
+    other |= {} if placing is None else {"command": placing}
+    container = {"name": "a", "image": VLLM, "command": ["/x/cat", "-u", "A", *ARGUMENTS], **MOUNTED}
+    assert problems(pod(container, init=[other])) == [PLACED_PROGRAM]
+    assert problems(pod(container)) == []  # nothing is in the volume
