@@ -409,16 +409,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("vllm", "my-wrapper"):
         (folder / name).write_text(PRINTS, encoding="utf-8")
         (folder / name).chmod(0o755)
+    (folder / "work").mkdir()
     return folder
 
 
 def started(words: list[str], folder: Path) -> str:
-    """What a command really starts: the line that it prints."""
+    """What a command really starts: the line that it prints.
+
+    It runs in a folder without the programs: `time -o vllm` writes a file.
+    """
     path = folder / "output"
     with path.open("wb") as output:
         subprocess.run(
             ["/bin/sh", "-c", 'exec 9>&1 >/dev/null; exec "$@"', "sh", *words],
-            cwd=folder,
+            cwd=folder / "work",
             env={"PATH": f"{folder}:{os.defpath}"},
             stdin=subprocess.DEVNULL,
             stdout=output,
