@@ -284,19 +284,16 @@ class EngineDraft:
         """
         if found is not None and (isinstance(found, ServerCommand) or found.names_vllm):
             return False
-        own = server_names([*words, *filter(None, self.env.values())])
-        if self.has_vllms_image():
-            own = (True, own[1]) if own[1] else own
+        own = self._server_names(words)
+        if all(own) and (at := self.mounts.first_program(words)) is not None and all(self._server_names(words[at:])):
+            return True
         first = self.words if self.has_command and words is not self.words else ()
-        return self.programs.may_start(
-            own,
-            self.env,
-            self.mounts,
-            self.commands_beside,
-            first,
-            program=words[0] if words else "",
-            is_read=found is None,
-        )
+        return self.programs.may_start(own, self.env, self.mounts, self.commands_beside, first, is_read=found is None)
+
+    def _server_names(self, words: Sequence[str]) -> tuple[bool, bool]:
+        """Which parts of a server's command words and variables name, as `server_names`; vLLM's image names vLLM."""
+        has_name, has_command = server_names([*words, *filter(None, self.env.values())])
+        return has_name or (has_command and self.has_vllms_image()), has_command
 
     def _may_evaluate(self) -> bool:
         """Whether the entry point of an unknown image may run a variable as a command; if so, adds the problem."""

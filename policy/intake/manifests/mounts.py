@@ -22,7 +22,7 @@ from policy.intake.command_line import Installation
 from policy.messages import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from policy.intake.command.vllm_command import ServerCommand
 
@@ -165,12 +165,21 @@ class Mounts:
         above, below = set(_ancestry(folder)), f"{folder.rstrip('/')}/"
         return tuple(path for path in filled if path in above or path.startswith(below))
 
-    def may_have_program(self, program: str) -> bool:
-        """Whether a program, as a command names it, may be in a volume that is not empty; one without a path is not."""
-        filled = {*self.model_mounts(ANY_FOLDER), *self._files} if "/" in program else ()
-        return bool(filled) and (
-            not isabs(program) or any(path is None or path in filled for path in _ancestry(program))
-        )
+    def with_programs(self) -> set[str]:
+        """The mount points that may have a program: also those of volumes that only have files, such as a Secret's."""
+        return {*self.model_mounts(ANY_FOLDER), *self._files}
+
+    def first_program(self, words: Sequence[str]) -> int | None:
+        """The index of the first word that may be a program in a volume, as in `env /mnt/cat`; None if none may.
+
+        A relative path may be one if it is the first word or begins with a dot.
+        """
+        mounts = self.with_programs()
+        for index, word in enumerate(words if mounts else ()):
+            is_path = word.startswith(("/", "./", "../")) or (index == 0 and "/" in word)
+            if is_path and self._may_contain(word, mounts):
+                return index
+        return None
 
     def file_mount(self, folder: str) -> str:
         """A mount point that may be the working folder and have files, but no folder; empty if none is."""
@@ -211,7 +220,7 @@ class Mounts:
         folders = [each for each in (folder, *(() if server is None else server.folders), image_folder) if each]
         replaced = (
             next(filter(_has_programs, self._count), None)
-            or self._found_first(() if server is None else server.programs)
+            or self._mount_of_program(() if server is None else server.programs)
             or self._user_packages(server, env, folders)
         )
         if replaced is not None:
@@ -259,7 +268,7 @@ class Mounts:
                     return Installation(None, cause)
         return None
 
-    def _found_first(self, programs: Iterable[str]) -> str | None:
+    def _mount_of_program(self, programs: Iterable[str]) -> str | None:
         """The mount at which one of the programs may be found before the image's; None if none is."""
         names = [program for program in programs if "/" not in program]
         paths = (f"{folder}/{name}" for folder in PATH_FOLDERS for name in names)
@@ -299,11 +308,15 @@ class Mounts:
                     found.setdefault(folder, path)
         return found
 
-    def _may_contain(self, path: str) -> bool:
-        """Whether a path is at or below a mount; true for one that may be: a relative, very deep or volatile path."""
+    def _may_contain(self, path: str, mounts: Collection[str] | None = None) -> bool:
+        """Whether a path is at or below a mount, of ``mounts`` or any.
+
+        It is true for a path that may be: a relative, very deep or volatile one.
+        """
         if not isabs(path) or resolved_path(path).startswith(VOLATILE_FOLDERS):
             return True
-        return any(found is None or found in self._count for found in _ancestry(path))
+        mounts = self._count if mounts is None else mounts
+        return any(found is None or found in mounts for found in _ancestry(path))
 
 
 def mount_paths(mounts: Any, key: str) -> list[str]:

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from policy.intake.command.hidden_starts import KNOWN_PROGRAMS, SYSTEM_FOLDERS
 from policy.intake.command.launcher import ProgramChanges, program_changes
-from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.manifests.mounts import resolved_path
 from policy.intake.manifests.volume_sources import volume_source
 
@@ -103,23 +102,22 @@ class ProgramsBeside:
         hooks: Sequence[CommandBeside],
         first: Sequence[str],
         *,
-        program: str,
         is_read: bool,
     ) -> bool:
         """Whether a command that by itself starts no server may start one.
 
         ``own`` says which parts of a server's command its words name (`server_names`). ``hooks`` are those that run
         before it; the list may have grown since the last call. ``first`` is the container's command if that runs before
-        it. ``program`` is the first word of the command, and ``is_read``: whether the command was read.
+        it. ``is_read``: whether the command was read.
         """
-        if all(own) and (self._are_mounted(mounts) or mounts.may_have_program(program)):
+        if all(own) and self._are_mounted(mounts):
             return True
         placings = chain(self._placings_beside(env, hooks, first), (each.placing for each in self.placers()))
         return any(_may_start(own, placing, is_read=is_read) for placing in placings)
 
     def _are_mounted(self, mounts: Mounts) -> bool:
         if self._mounted is None or self._mounted[0] is not mounts:
-            self._mounted = (mounts, _are_mounted(mounts.model_mounts(ANY_FOLDER)))
+            self._mounted = (mounts, _are_mounted(mounts.with_programs()))
         return self._mounted[1]
 
     def _placings_beside(
