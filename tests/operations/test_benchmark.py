@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,3 +127,11 @@ def test_a_requirement_missed_on_a_disturbed_machine_must_be_measured_again(
 def test_the_short_run_checks_no_requirement_and_writes_nothing(bench: Callable[..., tuple[object, Path]]) -> None:
     code, written = bench(replace(ALL_MET, ready=2.5), "--quick")
     assert (code, written.exists()) == (0, False)
+
+
+def test_the_readme_has_the_figures_of_the_results(root: Path) -> None:
+    results = dict(re.findall(r"^\| (.+?) +\| +([\d.]+) \|", (root / "bench/results.md").read_text(), re.MULTILINE))
+    text = " ".join((root / "README.md").read_text().split())
+    assert f"has {results['HTTP, all different: share of the constant answer']} of the throughput of a constant" in text
+    assert f"{results['HTTP, all different: times as fast as Cerbos']} times that of Cerbos" in text
+    assert f"It is ready after {results['start until ready, s']} s." in text
