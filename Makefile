@@ -21,7 +21,7 @@ help: ## show this list
 
 # Only the packages of the service.
 $(RUNS): pyproject.toml requirements/build.lock requirements/run.lock
-	@test -n "$(PYTHON)" || { echo "found no working Python 3.11 (from 3.11.5 on), 3.12 or 3.13; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
+	@test -n "$(PYTHON)" && test -n "$$(sh .ci/python $(PYTHON))" || { echo "found no working Python 3.11 (from 3.11.5 on), 3.12 or 3.13; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON): downloading $$(grep -c == requirements/run.lock) packages and compiling the rule engine, about a minute"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --require-hashes -r requirements/build.lock

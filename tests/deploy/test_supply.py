@@ -67,15 +67,17 @@ def _pretend_python(file: Path, release: tuple[int, int, int]) -> None:
     ],
 )
 def test_a_python_is_found_that_the_package_allows(tmp_path: Path, release: tuple[int, int, int], printed: str) -> None:
-    _pretend_python(tmp_path / "bin/python3", release)
-    found = subprocess.run(
-        ["/bin/sh", ROOT / ".ci/python"],
-        env={"PATH": f"{tmp_path}/bin", "PYENV_ROOT": f"{tmp_path}/none"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert (found.stdout, found.stderr) == (printed, "")
+    python = tmp_path / "bin/python3"
+    _pretend_python(python, release)
+    for arguments, found in ((), printed), ((python,), printed and f"{python}\n"):
+        run = subprocess.run(
+            ["/bin/sh", ROOT / ".ci/python", *arguments],
+            env={"PATH": f"{tmp_path}/bin", "PYENV_ROOT": f"{tmp_path}/none"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert (run.stdout, run.stderr) == (found, "")
     assert SpecifierSet(PROJECT["requires-python"]).contains(Version(".".join(map(str, release)))) is bool(printed)
 
 
