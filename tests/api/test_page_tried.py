@@ -55,7 +55,7 @@ def address(server: Server, **state: Any) -> str:
 
 
 def remedy(page: Page, words: str) -> Any:
-    """The remedy with these words, once no release is awaited: the ones that come move what is below them."""
+    """The remedy with these words, once the decisions of all releases are there."""
     expect(page.locator(".strip")).to_have_attribute("aria-busy", "false")
     return page.locator(".remedies").filter(has_text=words).first
 
