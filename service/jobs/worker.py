@@ -136,14 +136,15 @@ class JobWorker:
     """The jobs of one revision of the rules, in one process."""
 
     def __init__(self, rules: dict[str, str], default_release: str | None, before: Policy | None) -> None:
-        """``before`` is a policy of this process whose unchanged compiled rules are reused.
+        """``before`` is a policy of this process whose unchanged files and compiled rules are reused.
 
         Raises:
             PolicyError: the rules cannot be loaded.
         """
         self._rules = rules
         self._models = FoundModels()
-        self.policy = Policy(load(Sources(rules)), default_release, self._models.find, before)
+        catalogue = load(Sources(rules), before=None if before is None else before.catalogue)
+        self.policy = Policy(catalogue, default_release, self._models.find, before)
         self.checker = RequestChecker(self.policy)
 
     def result(self, job: Job, today: date) -> JobResult:

@@ -123,18 +123,14 @@ class ServiceState:
         )
 
     def build_answers(self, published: Published, before: Answers | None) -> Answers:
-        """Build the answers of published rules, to replace those ``before``, whose unchanged rulesets are reused.
+        """Build the answers of published rules, to replace those ``before``.
 
-        With answers ``before`` requests are served meanwhile, so the thread that builds pauses for them.
+        What unchanged files contain and unchanged rulesets are taken from those. With answers ``before`` requests are
+        served meanwhile, so the thread that builds pauses for them.
         """
-        pause = no_pause if before is None else Pauses()
-        policy = Policy(
-            load(Sources(published.rules), pause),
-            self.settings.default_release,
-            self._models.find,
-            before.policy if before is not None else None,
-            pause=pause,
-        )
+        pause, earlier = (no_pause, None) if before is None else (Pauses(), before.policy)
+        catalogue = load(Sources(published.rules), pause, None if earlier is None else earlier.catalogue)
+        policy = Policy(catalogue, self.settings.default_release, self._models.find, earlier, pause=pause)
         return Answers(policy, published, self.settings, self._models, self.recorder)
 
     def swap(self, published: Published, answers: Answers) -> None:

@@ -16,8 +16,11 @@ from files import replace_file
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from policy.rules.loader import read_folder
+from policy.parser.yamltree import read_yaml
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources, read_folder
 from service.app import create_app
+from service.jobs.worker import JobWorker
 from service.settings import Settings
 
 from .conftest import JSON, QWEN, RULE, TITLE, edit, retitle, until
@@ -26,6 +29,8 @@ from .test_life import refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from policy.parser.yamltree import YamlNode
 
     from .conftest import Service, Tokens
 
@@ -533,3 +538,20 @@ def test_a_thread_that_builds_changed_rules_pauses_for_requests(
     assert pauses == [9.0] * (
         len(texts) + 2 * len(known)
     )  # for each file read, each release resolved, each release compiled
+
+
+def test_only_changed_files_are_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:
+    state = create_app(Settings(log=SecretStr("off"), run=tmp_path, rules=folder)).service
+    retitle(folder, "Edited")
+    texts = read_folder(folder).rules
+    read: list[str] = []
+
+    def read_one(text: str, path: str, **options: bool) -> YamlNode:
+        read.append(path)
+        return read_yaml(text, path, **options)
+
+    monkeypatch.setattr("policy.rules.catalogue.read_yaml", read_one)
+    published = replace(state.published, revision="new", rules=texts)
+    loaded = [state.build_answers(published, state.answers).policy, JobWorker(texts, None, state.answers.policy).policy]
+    assert read == [RULE, RULE]  # by the serving process and by a worker process
+    assert [policy.catalogue.rules_by_release for policy in loaded] == [load(Sources(texts)).rules_by_release] * 2
