@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from policy.messages import quoted
+from policy.parser.scalars import MAX_NUMBER
 from policy.parser.yamltree import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_NODES,
-    MAX_NUMBER,
     Loader,
     compose_bounded,
     position_of,

@@ -19,6 +19,7 @@ import yaml
 from policy.errors import Fault, LimitExceeded, RulesInvalid
 from policy.masking import HIDDEN, MIN_VALUE
 from policy.messages import quoted
+from policy.parser.scalars import NumberTooLong, scalar_value
 from policy.parser.yaml_advice import explain, explain_template
 from policy.secret_values import SecretValues
 from policy.stated_secrets import secrets_of_text
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 20_000
-MAX_NUMBER: Final = 64
 MAX_DIRECTIVES: Final = 100
 MERGE: Final = "<<"
 EMPTY: Final = "empty; expected a document"
@@ -182,7 +182,6 @@ class _Composer:
         self.nodes = 0
         self.document_count = 0
         self.max_nodes = max_nodes
-        self.scalars = yaml.SafeLoader("")
 
     def document(self) -> YamlNode:
         roots = list(self.roots())
@@ -301,18 +300,13 @@ class _Composer:
             raise self.tagged(event, event.tag)
         if not event.implicit[0]:
             return str(event.value)
-        tag = self.scalars.resolve(yaml.ScalarNode, event.value, (True, False)).rpartition(":")[2]  # type: ignore[no-untyped-call]  # PyYAML types no resolver
-        if tag not in {"null", "bool", "int", "float"}:
-            return str(event.value)
-        if len(event.value) > MAX_NUMBER:
-            raise self.too_large(event, f"invalid number {quoted(event.value)}; put it in quotes")
         try:
-            value = self.scalars.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", event.value))
-        except ValueError as error:
-            raise self.refusal(event, f"invalid number {quoted(event.value)}; put it in quotes") from error
+            value = scalar_value(event.value)
+        except NumberTooLong as error:
+            raise self.too_large(event, f"invalid number {quoted(event.value)}; put it in quotes") from error
         if isinstance(value, float) and not math.isfinite(value):
             raise self.refusal(event, f"expected a finite number, got {quoted(event.value)}; put it in quotes")
-        return value  # type: ignore[no-any-return]  # the four tags construct exactly these types
+        return value
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
         return refusal_at(self.path, *position_of(event), message)

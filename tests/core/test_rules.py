@@ -187,7 +187,7 @@ def test_a_fault_can_have_the_path_of_its_folder() -> None:
         ("a:", {"a": None}),
         ("a: [yes, no, true, on]", {"a": [True, False, True, True]}),
         ("'a': \"\\u00e9\"", {"a": "é"}),
-        ("a: 1e3", {"a": "1e3"}),
+        ("a: 1e3", {"a": 1000.0}),
         ("a: 1.5e+3", {"a": 1500.0}),
         ("a: ! [1]", {"a": [1]}),
         ("a: >-\n  one\n  two\n", {"a": "one two"}),

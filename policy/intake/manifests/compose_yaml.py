@@ -1,37 +1,23 @@
-"""Resolve plain scalars of Compose files as Go's YAML does.
+"""Plain scalars that Compose reads in another way than Kubernetes.
 
-Kubernetes, Helm, Ray and SkyPilot use YAML 1.1, as ``yamltree`` does. Compose uses go-yaml (read at v3.0.4), which
-differs in some plain scalars: ``1e3`` and ``0o1`` are numbers there, ``yes`` and ``1:30`` are strings. Among the fields
-that are read, only services' variables may be numbers or booleans.
+Compose uses go-yaml (read at v3.0.4). There ``yes`` is a string, and so are integers that do not fit 64 bits. Among the
+fields that are read, only services' variables may be numbers or booleans.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.parser.yamltree import YamlNode
+    from policy.parser.yamltree import Content, YamlNode
 
 REQUEST_FIELDS: Final = ("manifest", "request", "items")
 """The fields of a request in which a Compose file may be nested."""
-CONSTANTS: Final[dict[str, bool | None]] = {
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-}
-INTEGER: Final = re.compile(
-    r"(?P<sign>[-+]?)(?:0[xX](?P<hexadecimal>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO]?(?P<octal>[0-7]+)"
-    r"|(?P<decimal>0|[1-9][0-9]*))"
-)
-BASES: Final = {"hexadecimal": 16, "binary": 2, "octal": 8, "decimal": 10}
-MAX_DIGITS: Final = 64
-"""The most digits of an integer that fits 64 bits: a binary one has the most."""
-FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-NUMBER_STARTS: Final = frozenset("+-0123456789.")
+BOOLEANS: Final = frozenset({"true", "True", "TRUE", "false", "False", "FALSE"})
+DECIMAL: Final = re.compile(r"[-+]?[0-9_]+")
 
 
 def resolve_variables(document: YamlNode) -> None:
@@ -40,8 +26,7 @@ def resolve_variables(document: YamlNode) -> None:
         environment = service.value.get("environment") if isinstance(service.value, dict) else None
         if environment is not None and isinstance(environment.value, dict):
             for variable in environment.value.values():
-                if variable.written is not None:
-                    variable.value = resolve(variable.written)
+                variable.value = _value(variable)
 
 
 def _services(document: YamlNode) -> Iterator[YamlNode]:
@@ -57,27 +42,16 @@ def _services(document: YamlNode) -> Iterator[YamlNode]:
             pending.extend(value[key] for key in REQUEST_FIELDS if key in value)
 
 
-def resolve(text: str) -> str | float | bool | None:
-    """The value of a plain scalar: a number, a boolean, null, or the text itself."""
-    if text in CONSTANTS:
-        return CONSTANTS[text]
-    if text[0] not in NUMBER_STARTS:
-        return text
-    plain = text if text.startswith(".") else text.replace("_", "")
-    integer = _integer(plain)
-    if integer is not None:
-        return integer
-    number = float(plain) if FLOAT.fullmatch(plain) else math.inf
-    return number if math.isfinite(number) else text
+def _value(variable: YamlNode) -> Content:
+    """The value that Compose reads: other booleans are strings, and so are integers that do not fit its types.
 
-
-def _integer(text: str) -> int | None:
-    """The value of an integer that fits 64 bits, or unsigned 64 bits if it has no sign; None otherwise."""
-    found = INTEGER.fullmatch(text)
-    if found is None or found.lastgroup is None:
-        return None
-    digits = found[found.lastgroup].lstrip("0")
-    if len(digits) > MAX_DIGITS:
-        return None
-    value = int(f"{found['sign']}{digits or 0}", BASES[found.lastgroup])
-    return value if -(2**63) <= value < (2**63 if found["sign"] else 2**64) else None
+    Those types are 64 bits with a sign, or without one if none is written; a decimal integer can be a float instead.
+    """
+    value, written = variable.value, variable.written
+    if written is None or not isinstance(value, bool | int):
+        return value
+    if isinstance(value, bool):
+        return value if written in BOOLEANS else written
+    if -(2**63) <= value < (2**63 if written.startswith(("+", "-")) else 2**64):
+        return value
+    return float(value) if DECIMAL.fullmatch(written) is not None else written
