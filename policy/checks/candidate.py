@@ -61,6 +61,8 @@ TOO_LARGE: Final = "too-much-work"
 """The kind of problem if the answer would be too large."""
 NOT_WRITTEN: Final = 74
 """The exit code if a large answer cannot be written to its file: EX_IOERR of sysexits.h."""
+NO_MEMORY: Final = 71
+"""The exit code if the process may not use as much memory as it needs: EX_OSERR."""
 CONDITION_FIELDS: Final = {"id", "why", "releases"}
 """The fields of a named condition; a rule has others too."""
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
@@ -328,7 +330,22 @@ def exit_reason(code: int, seconds: float) -> str:
         return timeout_message(seconds)
     if code < 0:
         return f"the candidate rules crashed the engine (signal {-code}); make their conditions simpler"
-    return "the candidate rules need more memory than a dry run may use; make their conditions simpler"
+    if code == NO_MEMORY:
+        return "the candidate rules need more memory than a dry run may use; make their conditions simpler"
+    return (
+        f"the process that evaluates the candidate rules failed with the exit code {code}; try it again, and report "
+        "it as a defect of Runner Policy if it fails again"
+    )
+
+
+def _limited(result: SandboxResult) -> SandboxResult:
+    """The result by ``limit_answer``, if the arguments of the process limit it."""
+    if len(sys.argv) == 1:
+        return result
+    try:
+        return limit_answer(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)
+    except OSError:
+        sys.exit(NOT_WRITTEN)
 
 
 def main() -> None:
@@ -336,13 +353,11 @@ def main() -> None:
     collect_rarely()
     job = read_job(sys.stdin.buffer.read())
     limit_process(MEMORY_LIMIT, job.seconds)
-    result = run_job(job)
-    if len(sys.argv) > 1:
-        try:
-            result = limit_answer(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)
-        except OSError:
-            sys.exit(NOT_WRITTEN)
-    sys.stdout.buffer.write(encode(result))
+    try:
+        answer = encode(_limited(run_job(job)))
+    except MemoryError:
+        sys.exit(NO_MEMORY)
+    sys.stdout.buffer.write(answer)
 
 
 if __name__ == "__main__":

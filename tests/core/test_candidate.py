@@ -428,7 +428,7 @@ def test_many_long_lists_are_evaluated_within_the_limits(sources: Sources) -> No
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
 @pytest.mark.parametrize(
-    ("afterwards", "seconds", "code", "message"),
+    ("evaluation", "seconds", "code", "message"),
     [
         (
             "while True: pass",
@@ -445,16 +445,33 @@ def test_many_long_lists_are_evaluated_within_the_limits(sources: Sources) -> No
         (
             "bytearray(2 << 30)",
             10,
-            1,
+            71,
             "the candidate rules need more memory than a dry run may use; make their conditions simpler",
         ),
+        (
+            "raise ValueError",
+            10,
+            1,
+            (
+                "the process that evaluates the candidate rules failed with the exit code 1; try it again, and report "
+                "it as a defect of Runner Policy if it fails again"
+            ),
+        ),
     ],
-    ids=["time", "crash", "memory"],
+    ids=["time", "crash", "memory", "defect"],
 )
 def test_exceeding_a_limit_ends_the_process(
-    sources: Sources, afterwards: str, seconds: int, code: int, message: str
+    sources: Sources, evaluation: str, seconds: int, code: int, message: str
 ) -> None:
-    command = [forked_python(), "-c", f"import os\nfrom policy.checks import candidate\ncandidate.main()\n{afterwards}"]
+    script = f"""\
+import os
+from policy.checks import candidate
+def run_job(job):
+    {evaluation}
+candidate.run_job = run_job
+candidate.main()
+"""
+    command = [forked_python(), "-c", script]
     done = subprocess.run(
         command, input=encode(job(sources, seconds=seconds)), capture_output=True, timeout=60, check=False
     )
