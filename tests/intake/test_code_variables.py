@@ -197,6 +197,13 @@ LOCATIONS: list[tuple[str, str, str]] = [
     ("OPENSSL_ENGINES", "/mnt/x", "/mnt"),
     ("GCONV_PATH", "/mnt/x", "/mnt/x"),
     ("CUDA_INJECTION64_PATH", "/mnt/x.so", "/mnt"),
+    ("CC", "/mnt/cc", "/mnt"),
+    ("CXX", "/mnt/c++", "/mnt/c++"),
+    ("TRITON_PTXAS_PATH", "/mnt/ptxas", "/mnt"),
+    ("NUMBA_CUDA_DRIVER", "/mnt/libcuda.so", "/mnt"),
+    ("NCCL_NET_PLUGIN", "/mnt/libnet.so", "/mnt"),
+    ("NCCL_TUNER_PLUGIN", "/mnt/libtuner.so", "/mnt"),
+    ("NCCL_PROFILER_PLUGIN", "/mnt/libprofiler.so", "/mnt"),
 ]
 OTHER_LOCATIONS: list[tuple[str, str, str]] = [
     ("LD_LIBRARY_PATH", "/mnt/x", ""),
@@ -223,6 +230,10 @@ OTHER_LOCATIONS: list[tuple[str, str, str]] = [
     ("VLLM_RUST_FRONTEND_PATH", "auto", "/mnt"),
     ("OPENSSL_CONF", "/dev/null", "/mnt"),
     ("OPENSSL_CONF", "/etc/ssl/openssl.cnf", "/mnt"),
+    ("CC", "/usr/bin/gcc", "/mnt"),
+    ("CC", "gcc", "/mnt"),
+    ("NCCL_NET_PLUGIN", "/opt/amazon/ofi-nccl/lib/libnccl-net.so", "/opt/amazon"),
+    ("NCCL_TUNER_CONFIG_PATH", "/mnt/tuner.textproto", "/mnt"),
 ]
 
 
@@ -249,6 +260,9 @@ def test_a_folder_before_those_of_an_unknown_variable_counts(ask: Asking) -> Non
         ("LD_LIBRARY_PATH=/opt/x:$LD_LIBRARY_PATH", False),
         ("CUDA_INJECTION64_PATH=/mnt/x/$LIBRARY", True),
         ("OPENSSL_CONF=/opt/$CONF", False),
+        ("CC=/mnt/x/$COMPILER", True),
+        ("TRITON_PTXAS_PATH=/mnt/x/$PTXAS", True),
+        ("MYCC=/mnt/x/$COMPILER", False),
     ):
         script = f"export {assignment}\nexec vllm serve dense"
         found = decided(ask, pod([], "/mnt/x", args=None, command=["bash", "-c", script]))

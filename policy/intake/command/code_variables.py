@@ -55,15 +55,17 @@ SETTING_NAME: Final = re.compile(r"\w{1,64}=", re.ASCII)
 LOCATIONS: Final = (
     *("LD_LIBRARY_PATH", "VLLM_NCCL_SO_PATH", "VLLM_CUDART_SO_PATH", "VLLM_CUDA_COMPATIBILITY_PATH"),
     *("VLLM_RUST_FRONTEND_PATH", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH"),
-    "CUDA_INJECTION64_PATH",
+    *("CUDA_INJECTION64_PATH", "CC", "CXX", "TRITON_PTXAS_PATH", "NUMBA_CUDA_DRIVER"),
+    *("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN"),
 )
 """The variables with files or folders, separated by colons, from which libraries or programs are loaded.
 
 A file or folder counts only if it is on a volume: the others are the image's own. Python's `ssl` and `hashlib` load the
 libraries that OpenSSL's configuration names, the C library those of `GCONV_PATH`, and CUDA's `CUDA_INJECTION64_PATH`.
+Triton and torch run the compilers, Numba and NCCL load their own.
 """
 LOADER_ASSIGNMENT: Final = re.compile(
-    r"""(?<!\w)((?:LD|VLLM|OPENSSL|GCONV|CUDA)_[A-Z0-9_]{1,64}+)=["']?([^\s;&|"']*+)"""
+    r"""(?<!\w)((?:LD|VLLM|OPENSSL|GCONV|CUDA|TRITON|NUMBA|NCCL)_[A-Z0-9_]{1,64}+|CC|CXX)=["']?([^\s;&|"']*+)"""
 )
 """Matches an assignment to a variable with libraries or programs in a script: its name, and how its value begins."""
 

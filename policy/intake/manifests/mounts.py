@@ -35,8 +35,12 @@ VLLM_FOLDERS: Final = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/vllm-workspace/vllm"),
     *("/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf"),
     *("/usr/lib/python3", "/usr/lib64/python3", "/usr/local/lib/python3"),
+    *("/usr/sbin/ldconfig", "/usr/sbin/ldconfig.real", "/usr/lib/gcc", "/usr/libexec/gcc"),
 )
-"""The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them."""
+"""The folders of programs and libraries that vLLM needs. A mount at, below or above one of them hides them.
+
+Python and Triton run `ldconfig` to find libraries, and Triton runs the compiler, whose parts are in `gcc`.
+"""
 PATH_FOLDERS: Final = ("/usr/local/cuda/bin", "/usr/local/nvidia/bin", "/usr/sbin", "/etc/alternatives")
 """Other folders in which a shell may look for `vllm`, Python or a program that starts them first. A mount above one has
 a toolkit, or a driver."""

@@ -101,6 +101,14 @@ def mount_warning(path: str) -> list[str]:
             "/lib/python3",
             "/sbin/python3",
         ),
+        *(
+            "/sbin/ldconfig",
+            "/usr/sbin/ldconfig",
+            "/usr/sbin/ldconfig.real",
+            "/usr/lib/gcc",
+            "/lib/gcc/x86_64-linux-gnu",
+        ),
+        "/usr/libexec/gcc",
     ],
 )
 def test_a_mount_over_programs_or_libraries_may_make_another_vllm_run(ask: Asking, path: str) -> None:
