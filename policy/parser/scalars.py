@@ -1,8 +1,9 @@
 """Plain scalars of YAML → values, as the YAML library of Kubernetes and Helm reads them.
 
 Follows sigs.k8s.io/yaml (as of kubectl 1.32). It reads the numbers of JSON as JSON does, unlike PyYAML: ``1e3``,
-``0o17`` and ``-.5`` are numbers, and ``12:30`` is a string. There are two differences: an integer of more than 64 bits
-stays one, and ``y`` and ``n`` are strings, as in YAML 1.2, because requests to an engine have a field ``n``.
+``0o17`` and ``-.5`` are numbers, and ``12:30`` is a string. There are three differences: an integer of more than 64
+bits stays one, ``1.5e999`` is not a string, and ``y`` and ``n`` are strings, as in YAML 1.2, because requests to an
+engine have a field ``n``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class NumberTooLong(ValueError):
 def scalar_value(text: str) -> str | float | bool | None:
     """The value of a plain scalar: a number, a boolean, null, or the text itself; linear in its length.
 
-    A number too large for a float is the text.
+    A number that is too large for a float is the text if it has no point, as a commit may be (``1234e567``), and
+    infinite otherwise.
 
     Raises:
         NumberTooLong: a number is longer than ``MAX_NUMBER``.
@@ -56,4 +58,4 @@ def scalar_value(text: str) -> str | float | bool | None:
         assert integer.lastgroup is not None  # INVARIANT: one of the groups with digits matched
         return int(f"{integer['sign']}{integer[integer.lastgroup]}", BASES[integer.lastgroup])
     number = float(plain)
-    return number if math.isfinite(number) else text
+    return number if math.isfinite(number) or "." in plain else text

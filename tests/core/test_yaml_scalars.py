@@ -129,7 +129,7 @@ def test_a_number_of_more_than_64_characters_is_refused(number: str) -> None:
         read(number)
 
 
-@pytest.mark.parametrize("number", [".inf", "-.Inf", "+.INF", ".nan", ".NaN"])
+@pytest.mark.parametrize("number", [".inf", "-.Inf", "+.INF", ".nan", ".NaN", "1.5e999", "-.1e999"])
 def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
     with pytest.raises(RulesInvalid, match="expected a finite number"):
         read(number)
