@@ -53,6 +53,7 @@ from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from policy.intake.manifests.ray_groups import RayGroup
     from policy.intake.manifests.reading import ManifestNode
@@ -147,7 +148,8 @@ def _read_job_spec(document: ManifestNode, spec: ManifestNode, owner: ManifestNo
     cluster = spec.get("rayClusterSpec")
     entrypoint = spec.get("entrypoint")
     text = entrypoint.text()
-    is_started = bool(text) and _read_entrypoint(entrypoint, text or "", spec, owner)
+    with unread_cluster_fields(cluster, owner):
+        is_started = bool(text) and _read_entrypoint(entrypoint, text or "", spec, owner)
     if spec.get("submissionMode").value != HTTP_MODE:
         read_submission(spec, is_started=is_started)
     read_pod(spec.get("submitterPodTemplate", "spec"), by_image=False)
@@ -257,6 +259,15 @@ def ignore_without_engine(document: ManifestNode, cluster: ManifestNode, count: 
     named = (container.get("image").value for pod in ray_pods(cluster) for container in pod_containers(pod))
     if any(isinstance(image, str) and "vllm" in image.lower() for image in named):
         reader.ignored_nodes.append(document)
+
+
+def unread_cluster_fields(cluster: ManifestNode, owner: ManifestNode | None) -> AbstractContextManager[None]:
+    """Add doubts about the fields of a cluster and all its groups to the engines that are read within.
+
+    These are engines that Ray starts, in any of its containers.
+    """
+    groups = [(HEAD if group.is_head else WORKERS, group.node) for group in ray_groups(cluster, owner)]
+    return unread_fields((CLUSTER, cluster), *groups)
 
 
 def read_ray_containers(cluster: ManifestNode, owner: ManifestNode | None) -> None:

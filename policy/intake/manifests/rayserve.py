@@ -34,6 +34,7 @@ from policy.intake.manifests.raycluster import (
     ignore_without_engine,
     keeps_command,
     read_ray_containers,
+    unread_cluster_fields,
 )
 from policy.intake.manifests.rayserve_environment import read_runtime_environment
 from policy.intake.manifests.unread_fields import unread_fields
@@ -146,7 +147,9 @@ def read_service(document: ManifestNode) -> None:
 def _read_serve_config(document: ManifestNode) -> None:
     config = document.get("spec", "serveConfigV2").yaml()
     if config is not None:
-        read_config(config, _ray_containers(document, document.get("spec", "rayClusterConfig")))
+        cluster = document.get("spec", "rayClusterConfig")
+        with unread_cluster_fields(cluster, document):
+            read_config(config, _ray_containers(document, cluster))
 
 
 def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> SharedProperties:

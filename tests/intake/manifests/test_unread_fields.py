@@ -158,6 +158,18 @@ def ray_job(**fields: Any) -> dict[str, Any]:
     return object_of("ray.io/v1", "RayJob", {"rayClusterSpec": ray({})["spec"], **fields})
 
 
+def ray_cluster(cluster: dict[str, Any] = {}, template: dict[str, Any] = {}, **head: Any) -> dict[str, Any]:  # noqa: B006  # never changed
+    """A cluster in which no container starts vLLM itself."""
+    return {
+        "headGroupSpec": {"template": {"spec": {"containers": [{"name": "main", "image": IMAGE}]}, **template}, **head},
+        **cluster,
+    }
+
+
+def ray_entrypoint(cluster: dict[str, Any]) -> dict[str, Any]:
+    return ray_job(entrypoint="vllm serve dense", submissionMode="HTTPMode", rayClusterSpec=cluster)
+
+
 def ray_service(**fields: Any) -> dict[str, Any]:
     config = json.dumps({"applications": fields.pop("applications", [APPLICATION])})
     return object_of("ray.io/v1", "RayService", {"serveConfigV2": config, **fields})
@@ -347,6 +359,26 @@ def test_an_unread_field_that_may_change_the_container_is_a_doubt(
         (ray_workers(launcher="x"), "launcher", "spec.workerGroupSpecs[0]"),
         (ray_job(launcher="x"), "launcher", "spec"),
         (ray_service(launcher="x"), "launcher", "spec"),
+        (ray_entrypoint(ray_cluster({"launcher": OTHER})), "launcher", "spec.rayClusterSpec"),
+        (ray_entrypoint(ray_cluster(launcher="x")), "launcher", "spec.rayClusterSpec.headGroupSpec"),
+        (ray_entrypoint(ray_cluster(template=OTHER)), "x", "spec.rayClusterSpec.headGroupSpec.template"),
+        (
+            ray_entrypoint(ray_cluster({"workerGroupSpecs": [{"launcher": "x"}]})),
+            "launcher",
+            "spec.rayClusterSpec.workerGroupSpecs[0]",
+        ),
+        (ray_service(rayClusterConfig=ray_cluster({"launcher": OTHER})), "launcher", "spec.rayClusterConfig"),
+        (ray_service(rayClusterConfig=ray_cluster(launcher="x")), "launcher", "spec.rayClusterConfig.headGroupSpec"),
+        (
+            ray_service(rayClusterConfig=ray_cluster(template=OTHER)),
+            "x",
+            "spec.rayClusterConfig.headGroupSpec.template",
+        ),
+        (
+            ray_service(rayClusterConfig=ray_cluster({"workerGroupSpecs": [{"launcher": "x"}]})),
+            "launcher",
+            "spec.rayClusterConfig.workerGroupSpecs[0]",
+        ),
         (storm(launcher="x"), "launcher", "spec.template.spec.roles[0]"),
         (stack({}, command=["sh"]), "command", "servingEngineSpec.modelSpec[0]"),
         (stack({"extraEnv": OTHER}), "extraEnv", "servingEngineSpec"),
