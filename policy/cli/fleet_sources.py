@@ -27,6 +27,7 @@ from policy.errors import LimitExceeded, RulesInvalid
 from policy.escaping import escape_line
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.messages import listed
+from policy.parser.files import read_at_most
 from policy.parser.jsontext import NotJson
 from policy.parser.yamltree import YamlNode, read_documents
 from policy.request.documents import join_documents
@@ -124,7 +125,9 @@ def _of_text(name: str, shown: str, text: str | None, *, render: bool, command: 
             source = join_documents(parse_documents(text, name, trees))
         yield Found(shown, source, _joined(source, trees), is_last=True)
     except Unreadable as error:
-        text = Path(name).read_text(errors="replace")[: MAX_FILE + 1] if text is None and _is_yaml(name) else text
+        if text is None and _is_yaml(name):
+            data = read_at_most(Path(name), MAX_FILE + 1)
+            text = data.decode(errors="replace") if len(data) <= MAX_FILE else None
         parts = [] if text is None or len(text) > MAX_FILE else _split(text)
         if len(parts) < 2:  # noqa: PLR2004  # one document has no others to report
             yield _unread(error, shown)

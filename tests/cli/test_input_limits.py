@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from tables import table
 
 from policy.cli import requests
@@ -12,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
     from api.conftest import Done
 
 COMMANDS: Final[dict[str, tuple[tuple[str, ...], int]]] = {
@@ -30,6 +32,7 @@ LOG: Final = (
     "INFO 11-22 01:00:00 [core.py:113] Initializing a V1 LLM engine (v0.23.0) with config: model='a/b'\n"
     "INFO 11-22 01:00:01 [gpu_worker.py:200] Using V1 model runner\n"
 )
+MAIN: Final = "from service.cli import main; main()"
 POD: Final = "apiVersion: v1\nkind: Pod\n"
 LIMITS: Final[dict[str, tuple[str, str]]] = {
     "levels of JSON": (f'{{"kind": "Pod", "spec": {DEEP}}}', "nested too deeply: at most 64 levels are read"),
@@ -58,6 +61,30 @@ def test_a_document_that_exceeds_a_limit_is_reported_by_every_command(
     places = {"LOG": str(tmp_path / "log")}
     done = call(*(places.get(each, each) for each in arguments), str(tmp_path / "pod.yaml"))
     assert (done.code, message in done.out + done.err) == (code, True), done
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("decide",), ("lint",), ("fix",), ("pins",), ("impact", "--to", "0.33.0"), ("compare", "FILE")],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_file_is_read_up_to_the_limit_of_bytes(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    file = tmp_path / "pod.yaml"
+    with file.open("wb") as opened:
+        opened.truncate(4 << 30)
+    words = [str(file) if word == "FILE" else word for word in arguments]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -v 2000000; exec "$@"', "sh", sys.executable, "-c", MAIN, *words, str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = done.stdout + done.stderr
+    assert (done.returncode in {1, 2}, "more than 33,554,432 bytes" in found, "Traceback" in found) == (
+        True,
+        True,
+        False,
+    ), done
 
 
 @table("name", list(LIMITS))
