@@ -244,7 +244,7 @@ class Answers:
     def _today(self) -> date:
         """The date; a new date clears the cache."""
         now = time()
-        if now >= self._midnight:
+        if not self._midnight - DAY <= now < self._midnight:  # a corrected clock may be before the day
             # Set first: if midnight passes before the date is read, the next call reads it again.
             self._midnight = (now // DAY + 1) * DAY
             self._day = today()
