@@ -32,6 +32,7 @@ from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.placed_programs import placed_programs
 from policy.intake.manifests.volume_mounts import volume_mounts
+from policy.intake.model.redirection import MAY_DIFFER
 from policy.messages import quoted
 from policy.pointer import is_within
 from policy.secret_names import is_secret
@@ -49,6 +50,10 @@ GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
 PASSING_LISTS: Final = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
 """The lists of a pod's containers that run before the others, or are added to a running pod."""
+HUB_HOST: Final = "huggingface.co"
+HUB_ALIAS: Final = (
+    f"`hostAliases` gives `{HUB_HOST}` another address, so vLLM may load models from a different hub; {MAY_DIFFER}"
+)
 SHARING_FIELDS: Final = ("shareProcessNamespace", "hostPID")
 """The fields by which a container of a pod sees the processes of the others, and their files in `/proc/PID/root`."""
 SHARING_DOUBT: Final = (
@@ -210,6 +215,8 @@ def read_container(
         metadata = template.value["metadata"]
         draft.label_version = labelled_version([metadata.get("annotations"), metadata.get("labels")])
     if pod is not None:
+        if _replaces_hub(pod.get("hostAliases")):
+            draft.note(HUB_ALIAS)
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
         if mounted:
@@ -230,6 +237,14 @@ def _collect_secrets(draft: EngineDraft) -> None:
         found.update(secrets_of_words(draft.expanded_words()))
         if draft.env.assumed:
             found.update(secrets_of_words(draft.expanded_words(draft.env.assumed)))
+
+
+def _replaces_hub(aliases: ManifestNode) -> bool:
+    """Whether a pod's `hostAliases` give the hub's name another address."""
+    if not aliases.value or not aliases.reader.may_copy_values(aliases, aliases.value):
+        return False
+    names = (name for item in aliases.items() for name in item.get("hostnames").items())
+    return any(name.value == HUB_HOST for name in names)
 
 
 def _sharing_field(pod: ManifestNode) -> str | None:
