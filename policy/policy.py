@@ -49,8 +49,8 @@ from policy.intake.result import facts_with_origin, without_secrets_in_facts
 from policy.intake.unused_models import ModelUse
 from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
-from policy.rules.catalogue import no_pause
 from policy.rules.effects import Layer, Outcome, Runner
+from policy.rules.loader import no_pause
 from policy.rules.releases import InvalidVersion, UnknownRelease, series, why_presumed
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 from policy.secret_values import NO_SECRETS

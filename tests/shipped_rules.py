@@ -19,8 +19,8 @@ from policy.parser.yamltree import read_yaml
 from policy.policy import Policy
 from policy.render import as_text, decision
 from policy.request.request import Request, read_request, with_explanation
-from policy.rules.catalogue import Catalogue, load, no_pause
-from policy.rules.loader import Sources, read_folder
+from policy.rules.catalogue import Catalogue, load
+from policy.rules.loader import Sources, no_pause, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,12 +62,12 @@ class ShippedRules:
 
         return create_policy
 
-    def read_folder(self, folder: Path) -> Sources:
+    def read_folder(self, folder: Path, pause: Callable[[], object] = no_pause) -> Sources:
         """In place of ``loader.read_folder``: the shipped rules, which no test changes, are not read again."""
         with suppress(OSError):
             if folder.samefile(RULES):
                 return Sources(dict(self._rules), dict(self._cases))
-        return read_folder(folder)
+        return read_folder(folder, pause)
 
     def load(
         self, sources: Sources, pause: Callable[[], object] = no_pause, before: Catalogue | None = None

@@ -1,8 +1,8 @@
 """Check in a separate process whether rules can be loaded, as `rules check` and `rules test` do.
 
 Owns the check, which `rules check` reports, and the process's limits. Rules that pass both commands are loaded, unless
-they lack the service's default release, or need more time or memory than the process may use. The process is
-``python -m policy.checks.check``, with sources on standard input and faults on standard output.
+they lack the service's default release, or need more time or memory than the process may use. The process has sources
+on standard input and faults on standard output.
 """
 
 from __future__ import annotations
@@ -36,15 +36,21 @@ if TYPE_CHECKING:
     from policy.checks.request_cases import RequestCase
     from policy.rules.catalogue import Catalogue
 
-COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.check")
 MEMORY_LIMIT: Final = 2 << 30
-FULL_PRIORITY: Final = 2.0
-"""Seconds of processor time, several times the usual need, after which a check lowers its own priority.
+NICE: Final = 5
+"""The niceness of a check, so that the serving process comes first, and the check no later than the log process.
 
-A check with low priority from the beginning could starve on a busy machine.
+A check with a lower priority from the beginning could starve on a busy machine.
 """
-NICE: Final = 10
-"""The niceness of a check with low priority."""
+COMMAND: Final = (
+    *(sys.executable, "-P", "-c"),
+    f"import os; os.nice({NICE}); from policy.checks.check import main; main()",
+)
+"""The command of the process, which lowers its priority before it imports the rest."""
+LONG_TIME: Final = 2.0
+"""Seconds of processor time, more than the usual need, after which a check lowers its own priority further."""
+LONG_NICE: Final = 5
+"""What is then added to its niceness."""
 encode: Final = msgspec.json.Encoder().encode
 
 
@@ -190,8 +196,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """Run the job on standard input within the limits."""
-    signal.signal(signal.SIGPROF, lambda *_: os.nice(NICE))
-    signal.setitimer(signal.ITIMER_PROF, FULL_PRIORITY)
+    signal.signal(signal.SIGPROF, lambda *_: os.nice(LONG_NICE))
+    signal.setitimer(signal.ITIMER_PROF, LONG_TIME)
     job = sys.stdin.buffer.read()
     if job:  # otherwise the service ended without sending one
         rules, cases, default_release, seconds = msgspec.json.decode(
@@ -200,7 +206,3 @@ def main() -> None:
         limit_process(MEMORY_LIMIT, seconds)
         sys.stdout.buffer.write(encode(faults_of(Sources(rules, cases), default_release)))
     signal.setitimer(signal.ITIMER_PROF, 0)  # an interpreter that ends has no handler, and the signal would kill it
-
-
-if __name__ == "__main__":
-    main()

@@ -23,6 +23,7 @@ from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, Leaf, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer
 from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
+from policy.rules.loader import Sources, no_pause
 from policy.rules.operators import Comparison
 from policy.rules.release_list import read_releases
 from policy.rules.releases import Releases, series
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from policy.parser.yamltree import YamlNode
-    from policy.rules.loader import Sources
 
 RELEASES_FILE: Final = "releases.yaml"
 CONDITIONS: Final = "conditions"
@@ -137,12 +137,8 @@ class Catalogue:
         return [*(rule.id for rule in self.rules), *(rule.id for rule in self.request_rules)]
 
 
-def no_pause() -> None:
-    """Do nothing; for loading while no requests are served."""
-
-
 def load(sources: Sources, pause: Callable[[], object] = no_pause, before: Catalogue | None = None) -> Catalogue:
-    """The catalogue of the sources; ``pause`` is called after each file and each release.
+    """The catalogue of the sources; ``pause`` is called after each file, rule and release.
 
     What unchanged files contain is taken from a catalogue ``before``: so it takes 45 instead of 180 ms of processor
     time.
@@ -236,7 +232,7 @@ class _CatalogueReader:
             self.fault(path, place, f"the id {quoted(item.id)} is already used by {earlier.path}; choose another")
 
     def catalogue(self, revision: str, pause: Callable[[], object]) -> Catalogue:
-        """The catalogue of all files, after the checks across files; ``pause`` is called after each release.
+        """The catalogue of all files, after the checks across files; ``pause`` is called after each rule and release.
 
         Raises:
             RulesInvalid: there is a fault.
@@ -259,8 +255,10 @@ class _CatalogueReader:
             self.check_names(rule)
             self.check_known_problems(rule)
             self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
+            pause()
         for about_requests in catalogue.request_rules:
             self.check_request_rule(about_requests)
+            pause()
         for named in self.conditions.values():
             self.check_releases(named, list(named.ranges), ())
         for release in self.releases.known:

@@ -19,7 +19,7 @@ from policy.parser.files import kind_of, read_at_most
 from policy.parser.yamltree import MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 TEST_SUFFIX: Final = "_test.yaml"
 SUFFIX: Final = ".yaml"
@@ -162,8 +162,12 @@ def _list_folder(folder: Path, parents: tuple[tuple[int, int], ...]) -> tuple[tu
     return here, sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def read_folder(folder: Path) -> Sources:
-    """The YAML files under ``folder``, except hidden ones.
+def no_pause() -> None:
+    """Do nothing; for loading while no requests are served."""
+
+
+def read_folder(folder: Path, pause: Callable[[], object] = no_pause) -> Sources:
+    """The YAML files under ``folder``, except hidden ones; ``pause`` is called after each entry.
 
     Paths, also in faults, are relative to the folder.
 
@@ -176,6 +180,7 @@ def read_folder(folder: Path) -> Sources:
             reader.fault("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere")
             break
         _read(entry, reader)
+        pause()
     return reader.result()
 
 

@@ -24,7 +24,7 @@ from dulwich.refs import Ref
 from msgspec.structs import replace
 
 from policy.errors import RulesInvalid
-from policy.rules.loader import Sources
+from policy.rules.loader import Sources, no_pause
 from service.reload.address import RulesSourceFailed, read_address
 from service.reload.fetch import open_repository
 from service.reload.fetch_messages import FetchFailure, FetchJob, FetchLimits, FetchOutcome
@@ -32,7 +32,7 @@ from service.settings import state_folder
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from service.settings import Settings
 
@@ -75,7 +75,7 @@ class Remote:
         commit = f" at {self._commit[:12]}" if self._commit is not None else ""
         return f"{self._address.redacted()} {self._branch}:{self._path}{commit}"
 
-    def read(self) -> Sources:
+    def read(self, pause: Callable[[], object] = no_pause) -> Sources:  # noqa: ARG002  # it is read by a process
         """Fetch the branch, and return the rules of its newest commit.
 
         If the remote is unavailable at start, or was rolled back, they are the rules accepted last.

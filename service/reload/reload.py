@@ -22,10 +22,11 @@ from policy.checks.check import Checker
 from policy.checks.image_cases import read_image_cases
 from policy.errors import PolicyError, RulesInvalid
 from policy.rules.catalogue import load, revision_of
-from policy.rules.loader import Sources, fingerprint, read_folder
+from policy.rules.loader import Sources, fingerprint, no_pause, read_folder
+from service.pauses import Pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from service.broadcast import Broadcast
@@ -80,8 +81,8 @@ class RulesSource(Protocol):
     def name(self) -> str:
         """The source's name, without secrets."""
 
-    def read(self) -> Sources:
-        """The rules as they are now.
+    def read(self, pause: Callable[[], object] = no_pause) -> Sources:
+        """The rules as they are now; ``pause`` is called after each file that is read in this thread.
 
         Raises:
             PolicyError: they cannot be read.
@@ -112,14 +113,14 @@ class RulesFolder:
         """The folder."""
         return str(self._folder)
 
-    def read(self) -> Sources:
-        """The rules as they are now.
+    def read(self, pause: Callable[[], object] = no_pause) -> Sources:
+        """The rules as they are now; ``pause`` is called after each file.
 
         Raises:
             RulesInvalid: they cannot be read.
         """
         self._has_failed = True
-        sources = read_folder(self._folder)
+        sources = read_folder(self._folder, pause)
         self._has_failed = False
         return sources
 
@@ -241,7 +242,7 @@ class Reload:
     def check(self) -> None:
         """Read the rules; if they changed since the last time, check them and publish the result."""
         try:
-            sources = self._origin.read()
+            sources = self._origin.read(Pauses())
             began = monotonic()
             if sources != self._last:
                 self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)

@@ -9,18 +9,19 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime, time
 from math import ceil
-from time import perf_counter_ns, sleep, thread_time
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.defects import DefectCounter
 from policy.masking import masked_start
 from policy.policy import Policy
-from policy.rules.catalogue import load, no_pause
-from policy.rules.loader import Sources
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources, no_pause
 from service.admission.engines import AdmissionOptions
 from service.jobs.messages import JobSettings
 from service.jobs.pool import Pool
 from service.limits.slots import BodyMemory, Slots, StreamLimit
+from service.pauses import Pauses
 from service.problems import Refused
 from service.run_folder import RunFolderState
 from service.state.answers import Answers, today
@@ -52,24 +53,6 @@ LOG_QUERIES: Final = 4
 """The most answers with logged records in progress, from query to sent answer, as each takes tens of megabytes."""
 MAX_LOG_WAITING: Final = 64
 """Requests for logged records that one caller may have waiting."""
-IDLE_RATIO: Final = 9
-"""The time that a thread beside the event loop pauses, divided by the time that it works."""
-
-
-class Pauses:
-    """Pauses of a thread beside the event loop, each nine times as long as the thread has worked since the last one.
-
-    Without them it would take half of the interpreter's time: at 4,100 requests a second, 70 % of the maximum, requests
-    waited for up to 165 ms at each reload, and with them for up to 40 ms.
-    """
-
-    def __init__(self) -> None:
-        self._worked = thread_time()
-
-    def __call__(self) -> None:
-        """Pause before further work."""
-        sleep(IDLE_RATIO * (thread_time() - self._worked))
-        self._worked = thread_time()
 
 
 class ServiceState:

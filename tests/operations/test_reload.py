@@ -527,17 +527,16 @@ def test_a_thread_that_builds_changed_rules_pauses_for_requests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
 ) -> None:
     worked, pauses = count(), list[float]()
-    monkeypatch.setattr("service.state.state.thread_time", lambda: float(next(worked)))
-    monkeypatch.setattr("service.state.state.sleep", pauses.append)
+    monkeypatch.setattr("service.pauses.thread_time", lambda: float(next(worked)))
+    monkeypatch.setattr("service.pauses.sleep", pauses.append)
     state = create_app(Settings(log=SecretStr("off"), run=tmp_path, rules=folder)).service
     assert pauses == []  # nothing is served at start
     texts = read_folder(folder).rules
     published = replace(state.published, revision="new", rules=texts)
     state.build_answers(published, state.answers)
-    known = state.answers.policy.releases.known
-    assert pauses == [9.0] * (
-        len(texts) + 2 * len(known)
-    )  # for each file read, each release resolved, each release compiled
+    catalogue, known = state.answers.policy.catalogue, state.answers.policy.releases.known
+    # for each file read, each rule checked, each release resolved, each release compiled
+    assert pauses == [9.0] * (len(texts) + len(catalogue.ids()) + 2 * len(known))
 
 
 def test_only_changed_files_are_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:
