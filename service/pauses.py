@@ -7,9 +7,8 @@ from typing import Final
 
 IDLE_RATIO: Final = 9
 """The time that a thread beside the event loop pauses, divided by the time that it works."""
-
-SHORT: Final = 0.001
-"""Seconds of work for which a pause would not pay: after each, the thread takes the interpreter from the event loop."""
+MIN_WORK: Final = 0.001
+"""Seconds of work before a pause; after each pause, the thread takes the interpreter from the event loop again."""
 
 
 class Pauses:
@@ -23,8 +22,8 @@ class Pauses:
         self._worked = thread_time()
 
     def __call__(self) -> None:
-        """Pause before further work, if there was enough since the last pause."""
+        """Pause before further work, unless the thread has worked for less than ``MIN_WORK`` since the last pause."""
         worked = thread_time() - self._worked
-        if worked >= SHORT:
+        if worked >= MIN_WORK:
             sleep(IDLE_RATIO * worked)
             self._worked = thread_time()

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT: Final = 2 << 30
 NICE: Final = 5
-"""The niceness of a check, so that the serving process comes first, and the check no later than the log process.
+"""The niceness of a check, that of the log process, so that the serving process comes first.
 
-A check with a lower priority from the beginning could starve on a busy machine.
+With a lower priority from the beginning it could starve on a busy machine.
 """
 COMMAND: Final = (
     *(sys.executable, "-P", "-c"),

@@ -75,7 +75,7 @@ class Remote:
         commit = f" at {self._commit[:12]}" if self._commit is not None else ""
         return f"{self._address.redacted()} {self._branch}:{self._path}{commit}"
 
-    def read(self, pause: Callable[[], object] = no_pause) -> Sources:  # noqa: ARG002  # it is read by a process
+    def read(self, pause: Callable[[], object] = no_pause) -> Sources:  # noqa: ARG002  # another process reads
         """Fetch the branch, and return the rules of its newest commit.
 
         If the remote is unavailable at start, or was rolled back, they are the rules accepted last.

@@ -45,7 +45,8 @@ def _services(document: YamlNode) -> Iterator[YamlNode]:
 def _value(variable: YamlNode) -> Content:
     """The value that Compose reads: other booleans are strings, and so are integers that do not fit its types.
 
-    Those types are 64 bits with a sign, or without one if none is written; a decimal integer can be a float instead.
+    Those types are 64 bits with a sign, or without one if none is written. Digits alone are a decimal number instead,
+    even if they begin with 0.
     """
     value, written = variable.value, variable.written
     if written is None or not isinstance(value, bool | int):
@@ -54,4 +55,4 @@ def _value(variable: YamlNode) -> Content:
         return value if written in BOOLEANS else written
     if -(2**63) <= value < (2**63 if written.startswith(("+", "-")) else 2**64):
         return value
-    return float(value) if DECIMAL.fullmatch(written) is not None else written
+    return float(written.replace("_", "")) if DECIMAL.fullmatch(written) is not None else written
