@@ -1,7 +1,8 @@
 """A client that sends at a fixed rate, whatever the answers, and records their latencies and faults.
 
-Owns the pacing and the connections, which are reopened when they are lost. A latency is measured from the time when the
-request was due, so that a server that stalls is also charged for requests that it delayed.
+Owns the pacing and the connections, which are reopened when they are lost. A request that is due is sent as soon as a
+connection is free. A latency is measured from the time when the request was due, so that a server that stalls is also
+charged for requests that it delayed.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ class _Connection(asyncio.Protocol):
         self.busy = False
         self.parser = HttpResponseParser(self)
         self.client.idle.append(self)
+        self.client.send_due()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         if self.busy:
@@ -107,6 +109,9 @@ class Client:
         self.idle: deque[_Connection] = deque()
         self._open = 0
         self._ended = False
+        self._rate = 0.0
+        self._began = 0.0
+        self._sent = 0
 
     def replace_connection(self) -> None:
         """Replace a connection that was closed."""
@@ -127,15 +132,19 @@ class Client:
         """Send ``rate`` requests per second for ``seconds``."""
         for _ in range(self.wanted - self._open):
             await self._connect()
-        began, sent = perf_counter(), 0
-        while (now := perf_counter()) < began + seconds:
-            while sent < (now - began) * rate:
-                if not self.idle:
-                    self.results.late += 1
-                    break
-                self.idle.popleft().send(next(self.requests), began + sent / rate)
-                sent += 1
+        self._rate, self._began, self._sent = rate, perf_counter(), 0
+        while perf_counter() < self._began + seconds:
+            self.results.late += not self.send_due()
             await asyncio.sleep(TICK)
+        self._rate = 0.0
+
+    def send_due(self) -> bool:
+        """Send the requests that are due as far as connections are free; return whether all were sent."""
+        due = (perf_counter() - self._began) * self._rate
+        while self.idle and self._sent < due:
+            self.idle.popleft().send(next(self.requests), self._began + self._sent / self._rate)
+            self._sent += 1
+        return self._sent >= due
 
     async def close(self) -> None:
         """Wait briefly for requests in progress, and close all connections."""

@@ -34,10 +34,17 @@ decode = msgspec.json.Decoder(Answer).decode
 
 
 def requests(port: int, seed: int = 1) -> Iterator[bytes]:
-    """An endless sequence of requests of 5,000 kinds, each with its own id."""
+    """An endless sequence of requests of 5,000 kinds, each with its own id.
+
+    The bodies are made before it returns, because a client that made them while it sends would send late.
+    """
     bodies = [
         encode(document) for document, _ in zip(documents(seed, (None, "0.22.1", "0.33.0")), range(5000), strict=False)
     ]
+    return _endless(port, bodies)
+
+
+def _endless(port: int, bodies: list[bytes]) -> Iterator[bytes]:
     for number in count():
         body = bodies[number % len(bodies)]
         yield post(port, body[:-1] + b',"beyond_verified":"nearest"}' if number // len(bodies) % 2 else body)
