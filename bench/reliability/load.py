@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -16,6 +16,11 @@ from bench.reliability.verdict import expect
 
 if TYPE_CHECKING:
     from bench.reliability.service import Service
+
+
+RETAINED: Final = 256 << 20
+"""Bytes of records that are kept, so that old ones are deleted from the first minute on, as in a service that runs for
+weeks."""
 
 
 class Revisions:
@@ -38,9 +43,9 @@ class Revisions:
 def check(minutes: float) -> None:
     """Run at 70 % of the maximum load with reloads, some of them broken; check memory, errors and mixed revisions.
 
-    The rules are reloaded every second, and every tenth rule set is broken.
+    The rules are reloaded every second, and every tenth rule set is broken. Old records are deleted meanwhile.
     """
-    with service() as server:
+    with service(log_retention_bytes=str(RETAINED)) as server:
         uvloop.run(_run(server, minutes))
 
 
