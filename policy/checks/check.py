@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
 
 MEMORY_LIMIT: Final = 2 << 30
+CPU_LIMIT: Final = 30
+"""Seconds of processor time that a check may take: some thirty times what it needs for the shipped rules."""
 NICE: Final = 5
 """The niceness of a check, that of the log process, so that the serving process comes first.
 
@@ -128,7 +130,7 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
 
 
 class CheckAborted(PolicyError):
-    """The check did not finish."""
+    """The check did not finish, for a reason outside of the rules: another one may."""
 
 
 class Checker:
@@ -149,13 +151,17 @@ class Checker:
             _end(self._next)
             self._next = None
 
-    def faults_of(self, sources: Sources, default_release: str | None, seconds: float) -> list[str]:
+    def faults_of(
+        self, sources: Sources, default_release: str | None, seconds: float, cpu_seconds: int = CPU_LIMIT
+    ) -> list[str]:
         """The faults that prevent the rules from being loaded, found by a process that may take ``seconds``.
 
+        It is one if the process takes ``cpu_seconds`` of processor time, or fails.
+
         Raises:
-            CheckAborted: the process failed or took too long.
+            CheckAborted: there was no process, it was killed, or it got too little processor time to finish.
         """
-        job = encode([sources.rules, sources.cases, default_release, int(seconds) + 1])
+        job = encode([sources.rules, sources.cases, default_release, cpu_seconds])
         process, self._next = self._next, None
         try:
             if process is not None and process.poll() is not None:
@@ -164,16 +170,23 @@ class Checker:
             process = process or _start()
             answer, errors = process.communicate(job, seconds)
         except subprocess.TimeoutExpired as error:
-            raise CheckAborted(f"checking the rules took more than {seconds:g} s") from error
+            raise CheckAborted(
+                f"the rules could not be checked within {seconds:g} s, as the machine is busy"
+            ) from error
         except OSError as error:
             raise CheckAborted(f"the rules could not be checked: {error}") from error
         finally:
             if process is not None:
                 _end(process)
             self._start_next()
-        if process.returncode:
+        code = process.returncode
+        if code == -signal.SIGXCPU:
+            return [f"checking the rules takes more than {cpu_seconds} s of processor time; make them simpler"]
+        if code < 0:
+            raise CheckAborted(f"the process that checks the rules was killed (signal {-code})")
+        if code:
             why = errors.decode(errors="replace").strip().splitlines()[-1:]
-            raise CheckAborted(f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no message'}")
+            return [f"checking the rules failed with the exit code {code}: {' '.join(why) or 'no message'}"]
         found: list[str] = msgspec.json.decode(answer)
         return found
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.checks.cases import read_cases
-from policy.checks.check import Checker
+from policy.checks.check import CheckAborted, Checker
 from policy.checks.image_cases import read_image_cases
 from policy.errors import PolicyError, RulesInvalid
 from policy.rules.catalogue import load, revision_of
@@ -247,6 +247,9 @@ class Reload:
             if sources != self._last:
                 self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)
                 self._last = sources
+        except CheckAborted as error:
+            self._reject([f"{error}; this is tried again"])
+            self._origin.mark_unused()
         except RulesInvalid as error:
             self._reject([str(fault) for fault in error.faults])
         except PolicyError as error:

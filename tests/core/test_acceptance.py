@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policy.checks.check import CheckAborted, Checker
+from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
@@ -35,9 +36,30 @@ def test_a_check_without_a_waiting_process_gives_the_same_result(sources: Source
 
 
 def test_a_check_that_takes_too_long_is_aborted_and_the_next_one_is_not(checker: Checker, sources: Sources) -> None:
-    with pytest.raises(CheckAborted, match=r"^checking the rules took more than 1e-06 s$"):
+    with pytest.raises(CheckAborted, match=r"^the rules could not be checked within 1e-06 s, as the machine is busy$"):
         checker.faults_of(sources, None, 1e-6)
     assert checker.faults_of(Sources(), None, 60) == NOTHING
+
+
+def test_rules_that_take_too_much_processor_time_have_a_fault(checker: Checker, sources: Sources) -> None:
+    known = load(sources).releases.known
+    many = "".join(
+        f"  - {{name: case {number}, vllm: {list(known)}, given: {{parallel_config: {{}}}}, fires: false}}\n"
+        for number in range(20_000 // len(known) // 2)
+    )
+    cases = {
+        path: text + many if path.startswith("upstream/v2/") and "accepted_mutants" not in text else text
+        for path, text in sources.cases.items()
+    }
+    assert checker.faults_of(Sources(sources.rules, cases), None, 600, cpu_seconds=1) == [
+        "checking the rules takes more than 1 s of processor time; make them simpler"
+    ]
+    assert checker.faults_of(Sources(), None, 60) == NOTHING
+
+
+def test_a_failing_check_is_a_fault_with_its_exit_code(checker: Checker) -> None:
+    (fault,) = checker.faults_of(Sources({"releases.yaml": 1}), None, 60)  # type: ignore[dict-item]  # on purpose
+    assert fault.startswith("checking the rules failed with the exit code 1: msgspec.ValidationError: Expected `str`")
 
 
 def test_a_process_that_died_while_it_waited_is_replaced(checker: Checker) -> None:

@@ -7,8 +7,9 @@ import os
 import shutil
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,6 @@ from .test_life import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from policy.parser.yamltree import YamlNode
 
@@ -76,6 +76,37 @@ def test_an_edit_a_removed_file_and_a_new_file_are_loaded(serve: Callable[..., A
     assert [(line["before"], line["revision"]) for line in loaded] == list(
         zip(revisions, [*revisions[1:], revisions[0]], strict=True)
     )
+
+
+def test_a_check_that_is_killed_is_made_again_without_a_further_edit(serve: Callable[..., Any], folder: Path) -> None:
+    """As by a kernel without memory."""
+    with serve("--rules", str(folder)) as service:
+        before = service.revision()
+        retitle(folder, "Checked at last")
+
+        def killed() -> bool:
+            for process in checking(service):
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            return service.state()["rules"]["last_error"] is not None
+
+        until(killed)
+        error = service.state()["rules"]["last_error"]
+        until(lambda: service.revision() != before)
+        assert service.get("/v1/rules/kv-connector-fallback")["title"] == "Checked at last"
+        until(lambda: service.state()["rules"]["last_error"] is None)
+    assert error == ["the process that checks the rules was killed (signal 9); this is tried again"]
+
+
+def checking(service: Service) -> list[int]:
+    """The processes of a service that check rules, or wait for a change."""
+    children = Path(f"/proc/{service.process.pid}/task").glob("*/children")
+    return [
+        int(child)
+        for path in children
+        for child in path.read_text().split()
+        if b"policy.checks.check" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
 
 
 def test_files_that_are_written_one_by_one_are_one_revision_at_the_end(
