@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 from contextlib import nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -27,12 +29,16 @@ if TYPE_CHECKING:
     from service.request_context import RequestContext
     from service.state.state import ServiceState
 
+log = logging.getLogger("runner_policy")
+
 OVERHEAD: Final = 1 << 20
 """Bytes of a candidate process's output besides the answer, whose size may double when JSON escapes it."""
 READ_SIZE: Final = 1 << 20
 """Bytes read from the process at once."""
 WAIT_FACTOR: Final = 4
 """How long to wait for a result, as a multiple of the processor time for candidate rules: a machine may be busy."""
+EXPECTED: Final = (-signal.SIGXCPU, candidate.NO_MEMORY)
+"""The exit codes for candidate rules that exceed a limit. Any other is for the operators too."""
 MAX_WAITING: Final = 16
 """Dry runs with candidate rules that one caller may have waiting."""
 
@@ -114,6 +120,8 @@ async def _run(job: bytes, seconds: float, max_answer: int, answer: BinaryIO | N
     if process.returncode == candidate.NOT_WRITTEN:
         raise Refused("busy", "the answer could not be written to the run folder; send the request again")
     if process.returncode:
+        if process.returncode not in EXPECTED:
+            log.error("the process for candidate rules failed", extra={"exit_code": process.returncode})
         raise Refused("candidate-aborted", candidate.exit_reason(process.returncode, seconds))
     return output
 

@@ -136,6 +136,16 @@ class Service:
         started = [int(found) for found in re.findall(r"Started server process \[(\d+)\]", self.log.read_text())]
         return [pid for pid in started if lives(pid)]
 
+    def children(self, module: str) -> set[int]:
+        """The ids of the processes that it has started and whose command has ``module``."""
+        found = set()
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for child in map(int, path.read_text().split()):
+                with suppress(OSError):
+                    if module.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                        found.add(child)
+        return found
+
     def times_ready(self) -> int:
         """How many workers have become ready."""
         return self.log.read_text().count("Application startup complete")

@@ -9,7 +9,6 @@ import signal
 import threading
 from contextlib import contextmanager, suppress
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +28,7 @@ from .test_life import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from policy.parser.yamltree import YamlNode
 
@@ -85,7 +85,7 @@ def test_a_check_that_is_killed_is_made_again_without_a_further_edit(serve: Call
         retitle(folder, "Checked at last")
 
         def killed() -> bool:
-            for process in checking(service):
+            for process in service.children("policy.checks.check"):
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             return service.state()["rules"]["last_error"] is not None
@@ -96,17 +96,6 @@ def test_a_check_that_is_killed_is_made_again_without_a_further_edit(serve: Call
         assert service.get("/v1/rules/kv-connector-fallback")["title"] == "Checked at last"
         until(lambda: service.state()["rules"]["last_error"] is None)
     assert error == ["the process that checks the rules was killed (signal 9); this is tried again"]
-
-
-def checking(service: Service) -> list[int]:
-    """The processes of a service that check rules, or wait for a change."""
-    children = Path(f"/proc/{service.process.pid}/task").glob("*/children")
-    return [
-        int(child)
-        for path in children
-        for child in path.read_text().split()
-        if b"policy.checks.check" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
 
 
 def test_files_that_are_written_one_by_one_are_one_revision_at_the_end(

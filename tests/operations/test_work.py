@@ -14,7 +14,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -49,6 +48,7 @@ from .conftest import QWEN, lives, state_of_process, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import httpx
 
@@ -94,12 +94,7 @@ def kinds(items: list[Any]) -> list[str]:
 
 def worker_processes(service: Service) -> set[int]:
     """The worker processes of a service with one serving process."""
-    found = set()
-    for child in Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split():
-        with suppress(OSError):
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.add(int(child))
-    return found
+    return service.children("spawn_main")
 
 
 def is_idle(process: int) -> bool:
@@ -945,6 +940,19 @@ def test_a_caller_who_disconnects_is_charged_for_the_process_that_ends(
 
 
 @pytest.mark.slow
+def test_a_crash_by_candidate_rules_is_logged(serve: Callable[..., Any]) -> None:
+    with serve(MAX_BODY=str(4 << 20)) as service, service.client() as client, ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(client.post, "/v1/dry-run", json={"request": QWEN, "rules": HOSTILE})
+        until(lambda: service.children("policy.checks.candidate"))
+        (process,) = service.children("policy.checks.candidate")
+        os.kill(process, signal.SIGSEGV)
+        answer = asked.result().json()
+        logged = service.messages("the process for candidate rules failed")
+    message = "the candidate rules crashed the engine (signal 11); make their conditions simpler"
+    assert (kind(answer), answer["detail"]) == ("candidate-aborted", message)
+    assert [(line["level"], line["exit_code"]) for line in logged] == [("error", -signal.SIGSEGV)]
+
+
 def test_candidate_rules_are_charged_by_their_time(serve: Callable[..., Any], tokens: Tokens) -> None:
     token = tokens.add("many", "dry-run")
     with (
