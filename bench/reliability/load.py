@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +13,7 @@ import uvloop
 from bench.reliability.client import Client
 from bench.reliability.editing import TEXTS, rewrite_rule
 from bench.reliability.service import service
-from bench.reliability.traffic import SHARE, decode, maximum_rate, requests
+from bench.reliability.traffic import SHARE, decode, maximum_rate, requests, send
 from bench.reliability.verdict import expect
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 RETAINED: Final = 256 << 20
 """Bytes of records that are kept, so that old ones are deleted from the first minute on, as in a service that runs for
 weeks."""
+
+QUEUE: Final = 10_000
+"""The records that may wait for the log process, by default."""
 
 
 class Revisions:
@@ -43,7 +48,8 @@ class Revisions:
 def check(minutes: float) -> None:
     """Run at 70 % of the maximum load with reloads, some of them broken; check memory, errors and mixed revisions.
 
-    The rules are reloaded every second, and every tenth rule set is broken. Old records are deleted meanwhile.
+    The rules are reloaded every second, and every tenth rule set is broken. Old records are deleted meanwhile. The
+    log's queue is filled first, so that what a busy machine adds to it later takes no more memory.
     """
     with service(log_retention_bytes=str(RETAINED)) as server:
         uvloop.run(_run(server, minutes))
@@ -54,6 +60,7 @@ async def _run(server: Service, minutes: float) -> None:
     rate = SHARE * max_rate
     revisions = Revisions()
     client = Client(server.port, requests(server.port), on_answer=revisions.on_answer)
+    await _fill_queue(server, rate)
     stop = asyncio.Event()
     edits = asyncio.create_task(rewrite_rule(server.rules, 1.0, 10, stop))
     memory = []
@@ -78,3 +85,13 @@ async def _run(server: Service, minutes: float) -> None:
     expect(revisions.mixed == 0, f"each revision answers with a single text ({len(revisions.texts)} revisions)")
     early, late = median(memory[1 : 1 + len(memory) // 3] or memory), median(memory[-(len(memory) // 3) or -1 :])
     expect(late <= early * 1.05, f"memory {early:.0f} MB early, {late:.0f} MB late")
+
+
+async def _fill_queue(server: Service, rate: float) -> None:
+    """Send while the log process is stopped, until its queue is full."""
+    log = next(process for process, command in server.processes().items() if "service.log" in command)
+    os.kill(log, signal.SIGSTOP)
+    try:
+        await send(server.port, rate, 1.2 * QUEUE / rate)
+    finally:
+        os.kill(log, signal.SIGCONT)
