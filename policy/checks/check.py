@@ -53,6 +53,8 @@ LONG_TIME: Final = 2.0
 """Seconds of processor time, more than the usual need, after which a check lowers its own priority further."""
 LONG_NICE: Final = 5
 """What is then added to its niceness."""
+KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
+"""The exit codes of a process that was killed by another, or by a kernel without memory."""
 encode: Final = msgspec.json.Encoder().encode
 
 
@@ -156,7 +158,7 @@ class Checker:
     ) -> list[str]:
         """The faults that prevent the rules from being loaded, found by a process that may take ``seconds``.
 
-        It is one if the process takes ``cpu_seconds`` of processor time, or fails.
+        It is one if the process takes ``cpu_seconds`` of processor time, crashes or fails.
 
         Raises:
             CheckAborted: there was no process, it was killed, or it got too little processor time to finish.
@@ -182,8 +184,10 @@ class Checker:
         code = process.returncode
         if code == -signal.SIGXCPU:
             return [f"checking the rules takes more than {cpu_seconds} s of processor time; make them simpler"]
-        if code < 0:
+        if code in KILLED:
             raise CheckAborted(f"the process that checks the rules was killed (signal {-code})")
+        if code < 0:
+            return [f"the rules crashed the engine (signal {-code}); make their conditions simpler"]
         if code:
             why = errors.decode(errors="replace").strip().splitlines()[-1:]
             return [f"checking the rules failed with the exit code {code}: {' '.join(why) or 'no message'}"]

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("runner_policy")
 CHECK_TIME: Final = 60.0
 """Seconds a check may take."""
+RETRY: Final = 10.0
+"""Seconds until unchanged rules are checked again whose check did not finish.
+
+Not at once, because a check adds to what keeps the machine busy or takes its memory.
+"""
 SETTLE: Final = 100
 """Milliseconds without a change after which a folder is read: files are written one by one."""
 POLL: Final = 500
@@ -208,6 +213,7 @@ class Reload:
         self.published = published
         self._origin, self._broadcast, self._default_release = origin, broadcast, default_release
         self._last, self._faults = sources, list[str]()
+        self._aborted, self._retry_at = Sources(), 0.0
         self._checker = Checker()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
@@ -244,10 +250,14 @@ class Reload:
         try:
             sources = self._origin.read(Pauses())
             began = monotonic()
+            if sources == self._aborted and began < self._retry_at:
+                self._origin.mark_unused()
+                return
             if sources != self._last:
                 self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)
                 self._last = sources
         except CheckAborted as error:
+            self._aborted, self._retry_at = sources, monotonic() + RETRY
             self._reject([f"{error}; this is tried again"])
             self._origin.mark_unused()
         except RulesInvalid as error:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import re
+import signal
+import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import termios
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
@@ -55,6 +62,40 @@ def test_rules_that_take_too_much_processor_time_have_a_fault(checker: Checker, 
         "checking the rules takes more than 1 s of processor time; make them simpler"
     ]
     assert checker.faults_of(Sources(), None, 60) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        (signal.SIGSEGV, ["the rules crashed the engine (signal 11); make their conditions simpler"]),
+        (signal.SIGKILL, "the process that checks the rules was killed (signal 9)"),
+        (signal.SIGTERM, "the process that checks the rules was killed (signal 15)"),
+    ],
+)
+def test_a_crash_is_a_fault_and_a_killed_check_is_aborted(
+    checker: Checker, sources: Sources, sent: signal.Signals, found: list[str] | str
+) -> None:
+    process = checker._next
+    assert process is not None
+    assert process.stdin is not None
+    process.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as thread:
+        checked = thread.submit(checker.faults_of, sources, None, 600)
+        while not unread(process.stdin):
+            time.sleep(0.01)
+        process.send_signal(sent)
+        process.send_signal(signal.SIGCONT)
+        if isinstance(found, list):
+            assert checked.result() == found
+        else:
+            with pytest.raises(CheckAborted, match=f"^{re.escape(found)}$"):
+                checked.result()
+
+
+def unread(pipe: IO[bytes]) -> int:
+    """How many bytes wait in a pipe, of which either end is given."""
+    (found,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    return int(found)
 
 
 def test_a_failing_check_is_a_fault_with_its_exit_code(checker: Checker) -> None:

@@ -78,6 +78,7 @@ def test_an_edit_a_removed_file_and_a_new_file_are_loaded(serve: Callable[..., A
     )
 
 
+@pytest.mark.slow  # it waits until the next attempt
 def test_a_check_that_is_killed_is_made_again_without_a_further_edit(serve: Callable[..., Any], folder: Path) -> None:
     """As by a kernel without memory."""
     with serve("--rules", str(folder)) as service:
