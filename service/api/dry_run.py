@@ -134,8 +134,9 @@ async def _communicate(process: Process, job: bytes, limit: int) -> bytes:
     """
     assert process.stdin is not None  # INVARIANT: both are pipes
     assert process.stdout is not None
-    process.stdin.write(job)
-    process.stdin.close()  # the process reads everything before it writes
+    if not process.stdin.is_closing():  # it is if the process has ended already, and uvloop then refuses to write
+        process.stdin.write(job)
+        process.stdin.close()  # the process reads everything before it writes
     output = bytearray()
     while piece := await process.stdout.read(READ_SIZE):
         output += piece

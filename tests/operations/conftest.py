@@ -49,6 +49,14 @@ def until(probe: Callable[..., Any], *arguments: Any) -> Any:
         time.sleep(0.01)
 
 
+def has_command(pid: int, text: str) -> bool:
+    """Whether a process is there, and its command has ``text``."""
+    try:
+        return text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 class PinnedTransport(httpx.HTTPTransport):
     """A transport that connects to one of several processes that listen on the same port.
 
@@ -138,12 +146,10 @@ class Service:
 
     def children(self, module: str) -> set[int]:
         """The ids of the processes that it has started and whose command has ``module``."""
-        found = set()
+        found: set[int] = set()
         for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
-            for child in map(int, path.read_text().split()):
-                with suppress(OSError):
-                    if module.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
-                        found.add(child)
+            with suppress(OSError):  # a thread that has ended
+                found |= {child for child in map(int, path.read_text().split()) if has_command(child, module)}
         return found
 
     def times_ready(self) -> int:
