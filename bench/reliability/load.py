@@ -19,13 +19,10 @@ from bench.reliability.verdict import expect
 if TYPE_CHECKING:
     from bench.reliability.service import Service
 
-
 RETAINED: Final = 256 << 20
-"""Bytes of records that are kept, so that old ones are deleted from the first minute on, as in a service that runs for
-weeks."""
-
+"""Bytes of records that are kept: old ones are deleted from the first minute on, as after weeks of service."""
 QUEUE: Final = 10_000
-"""The records that may wait for the log process, by default."""
+"""The records that may wait for the log process."""
 
 
 class Revisions:
@@ -51,7 +48,7 @@ def check(minutes: float) -> None:
     The rules are reloaded every second, and every tenth rule set is broken. Old records are deleted meanwhile. The
     log's queue is filled first, so that what a busy machine adds to it later takes no more memory.
     """
-    with service(log_retention_bytes=str(RETAINED)) as server:
+    with service(log_retention_bytes=str(RETAINED), log_queue_size=str(QUEUE)) as server:
         uvloop.run(_run(server, minutes))
 
 

@@ -30,7 +30,7 @@ from policy.checks.comparison import (
     compare,
 )
 from policy.checks.request_cases import read_some_request_cases, run_request_cases
-from policy.checks.sandbox import INLINE, limit_process
+from policy.checks.sandbox import INLINE, KILLED, limit_process
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
 from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid
@@ -328,6 +328,11 @@ def exit_reason(code: int, seconds: float) -> str:
     """Why a process with a limit of ``seconds`` ended without a result, by its exit code (negative for a signal)."""
     if code == -signal.SIGXCPU:
         return timeout_message(seconds)
+    if code in KILLED:
+        return (
+            f"the process that evaluates the candidate rules was killed (signal {-code}), as by a machine without "
+            "memory; send the request again"
+        )
     if code < 0:
         return f"the candidate rules crashed the engine (signal {-code}); make their conditions simpler"
     if code == NO_MEMORY:

@@ -20,7 +20,7 @@ import msgspec
 from policy.checks.cases import read_cases, run_cases
 from policy.checks.image_cases import read_image_cases, run_image_cases
 from policy.checks.request_cases import read_request_cases, run_request_cases
-from policy.checks.sandbox import limit_process
+from policy.checks.sandbox import KILLED, limit_process
 from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.messages import quoted
 from policy.policy import Policy
@@ -53,8 +53,6 @@ LONG_TIME: Final = 2.0
 """Seconds of processor time, more than the usual need, after which a check lowers its own priority further."""
 LONG_NICE: Final = 5
 """What is then added to its niceness."""
-KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
-"""The exit codes of a process that was killed by another, or by a kernel without memory."""
 encode: Final = msgspec.json.Encoder().encode
 
 

@@ -1,12 +1,15 @@
-"""The limits of processes that run untrusted rules or code, and how they return answers."""
+"""The limits of processes that run untrusted rules or code, how they return answers, and how they end."""
 
 from __future__ import annotations
 
 import resource
+import signal
 from typing import Final
 
 INLINE: Final = 256 << 10
 """The maximum size of an answer returned through a pipe, in bytes; larger answers are returned in a file."""
+KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
+"""The exit codes of a process that was killed by another, or by a kernel without memory."""
 
 
 def limit_process(memory: int, seconds: int) -> None:

@@ -32,6 +32,12 @@ def checker() -> Iterator[Checker]:
         yield made
 
 
+def unread(pipe: IO[bytes]) -> int:
+    """How many bytes wait in a pipe, of which either end is given."""
+    (found,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    return int(found)
+
+
 @pytest.mark.slow
 def test_rules_are_checked_one_after_the_other(checker: Checker, sources: Sources) -> None:
     assert [checker.faults_of(each, None, 60) for each in (sources, Sources(), sources)] == [[], NOTHING, []]
@@ -90,12 +96,6 @@ def test_a_crash_is_a_fault_and_a_killed_check_is_aborted(
         else:
             with pytest.raises(CheckAborted, match=f"^{re.escape(found)}$"):
                 checked.result()
-
-
-def unread(pipe: IO[bytes]) -> int:
-    """How many bytes wait in a pipe, of which either end is given."""
-    (found,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
-    return int(found)
 
 
 def test_a_failing_check_is_a_fault_with_its_exit_code(checker: Checker) -> None:

@@ -443,6 +443,15 @@ def test_many_long_lists_are_evaluated_within_the_limits(sources: Sources) -> No
             "the candidate rules crashed the engine (signal 6); make their conditions simpler",
         ),
         (
+            "os.kill(os.getpid(), 9)",
+            10,
+            -signal.SIGKILL,
+            (
+                "the process that evaluates the candidate rules was killed (signal 9), as by a machine without memory; "
+                "send the request again"
+            ),
+        ),
+        (
             "bytearray(2 << 30)",
             10,
             71,
@@ -458,7 +467,7 @@ def test_many_long_lists_are_evaluated_within_the_limits(sources: Sources) -> No
             ),
         ),
     ],
-    ids=["time", "crash", "memory", "defect"],
+    ids=["time", "crash", "killed", "memory", "defect"],
 )
 def test_exceeding_a_limit_ends_the_process(
     sources: Sources, evaluation: str, seconds: int, code: int, message: str
