@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from service.log.file import Loss
 from service.log.record import first_id
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from service.log.spill import Spill
     from service.log.writer import Writer
 
-RETENTION_INTERVAL: Final = 600.0
-"""Seconds between two deletions of old records."""
-
 
 class Maintenance:
     """The maintenance of one log worker, all of it in the store's thread."""
@@ -29,10 +25,11 @@ class Maintenance:
         self._writer = writer
         self._spill = spill
         self._spill_reader = SpillReader(Path(config.spill))
-        self._next_retention = 0.0
 
     def run(self) -> TaskResult:
         """Replay some spilled rows, or else delete some records that exceed the retention limits.
+
+        They are deleted in every run: those of ten minutes, deleted at once, delayed answers for minutes under load.
 
         Raises:
             StoreFailed: the store cannot be used.
@@ -48,13 +45,9 @@ class Maintenance:
             return TaskResult(replayed=len(rows) - refused, lost=refused + broken, more=True)
         self._find_lost_spill()
         self._writer.check_for_damage()
-        if time.monotonic() < self._next_retention:
-            return TaskResult()
         age = self._config.keep_seconds
         oldest = None if age is None else first_id(datetime.now(UTC) - timedelta(seconds=age))
         deleted = self._writer.trim(oldest, self._config.keep_size)
-        if not deleted:
-            self._next_retention = time.monotonic() + RETENTION_INTERVAL
         return TaskResult(deleted=deleted, more=deleted > 0)
 
     def _find_lost_spill(self) -> None:

@@ -41,9 +41,12 @@ def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
 
 
 def _delete(connection: Connection, below: str | None) -> int:
+    """Delete the oldest records; while there are none, no lock is taken, for which a writer might have to wait."""
     oldest = select(TABLE.c.decision_id).order_by(TABLE.c.decision_id).limit(MAX_DELETED)
     if below is not None:
         oldest = oldest.where(TABLE.c.decision_id < below)
+    if connection.execute(oldest.limit(1)).first() is None:
+        return 0
     return connection.execute(TABLE.delete().where(TABLE.c.decision_id.in_(oldest))).rowcount
 
 

@@ -159,6 +159,26 @@ async def test_records_older_than_the_retention_time_are_deleted(target: LogTarg
     writer.close()
 
 
+async def test_records_are_deleted_as_they_become_too_old(target: LogTarget) -> None:
+    writer = Writer(read_url(target.url), 30)
+    writer.write(rows(10, days_ago=31))
+    async with running_log(target, keep_seconds=30 * 86400.0) as log:
+        await until(lambda: log.counts.deleted == 10, log)
+        writer.write(rows(5, days_ago=31))
+        await until(lambda: log.counts.deleted == 15, log)
+    writer.close()
+
+
+async def test_a_store_without_old_records_is_not_locked_for_writing(sqlite: LogTarget) -> None:
+    writer = Writer(read_url(sqlite.url), 0.1)
+    writer.write(rows(5, days_ago=29))
+    with closing(sqlite.hold()):
+        assert writer.trim(first_id(datetime.now(UTC) - timedelta(days=30)), 1 << 30) == 0
+        with pytest.raises(StoreFailed, match=r"^database is locked$"):
+            writer.write(rows(1))
+    writer.close()
+
+
 async def test_the_oldest_records_are_deleted_if_there_are_too_many(target: LogTarget) -> None:
     writer = Writer(read_url(target.url), 30)
     made_rows = [row for days in (2, 1) for row in rows(2500, days, size=2000)]
