@@ -16,7 +16,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="name", required=True)
     for name, check, flag, default in (
         ("load", load.check, "--minutes", 15.0),
-        ("reloads", reloads.check, "--seconds", 60.0),
+        ("reloads", reloads.check, "--seconds", 30.0),
         ("inforce", inforce.check, "--edits", 10),
         ("kill", kill.check, "--rounds", 100),
         ("restarts", restarts.check, "--requests", 100_000),
