@@ -55,9 +55,18 @@ class Maintenance:
         handed_over = self._spill.handed_over
         for _ in range(len(handed_over)):
             file = handed_over[0]
-            if file.path.exists():
+            if not _is_missing(file.path):
                 handed_over.rotate(-1)
                 continue
             if not self._writer.has(file.last):
                 self._spill.losses.append(Loss(f"{file.path} was deleted", file.records))
             handed_over.popleft()
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether there is no such file; not if the folder cannot be read, as on a volume that is away for a moment."""
+    try:
+        path.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
+    return False

@@ -238,7 +238,7 @@ class SpillReader:
                 size += len(line)
                 try:
                     rows.append(decode(line))
-                except msgspec.DecodeError:
+                except (msgspec.DecodeError, UnicodeDecodeError):
                     broken += 1
             if rows or broken:
                 return rows, broken
@@ -262,7 +262,7 @@ class SpillReader:
         if self._file is None:
             for path in sorted(self._folder.glob(f"*{SUFFIX}")):
                 with suppress(OSError):
-                    self._file = path.open("rb")
+                    self._file = path.open("r+b")  # on NFS only a file that is open for writing can be locked
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if os.fstat(self._file.fileno()).st_nlink:  # else another process replayed it meanwhile
                         self._path, self._offset = path, 0

@@ -178,9 +178,8 @@ def created(target: LogTarget) -> LogTarget:
     return target
 
 
-@asynccontextmanager
-async def running_log(target: LogTarget, bound: int = 10_000, **config: Any) -> AsyncIterator[LogClient]:
-    """Run the log of a serving process, with its log process."""
+def log_config(target: LogTarget, **config: Any) -> LogConfig:
+    """The settings of a log in a store."""
     defaults = {
         "spill_size": 1 << 30,
         "timeout": api.PATIENCE,
@@ -189,7 +188,13 @@ async def running_log(target: LogTarget, bound: int = 10_000, **config: Any) -> 
         "keep_size": None,
         "labels": LABELS,
     }
-    log = LogClient(LogConfig(**{"url": target.url, "spill": str(target.spill), **defaults, **config}), bound)
+    return LogConfig(**{"url": target.url, "spill": str(target.spill), **defaults, **config})
+
+
+@asynccontextmanager
+async def running_log(target: LogTarget, bound: int = 10_000, **config: Any) -> AsyncIterator[LogClient]:
+    """Run the log of a serving process, with its log process."""
+    log = LogClient(log_config(target, **config), bound)
     try:
         yield log
     finally:

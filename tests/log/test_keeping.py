@@ -14,14 +14,21 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from log.conftest import TODAY, id_of, run_loop, running_log, until
+from log.conftest import TODAY, id_of, log_config, run_loop, running_log, until
+from log.test_store import rows
 
 from policy.request.request import read_request
+from service.log.maintenance import Maintenance
+from service.log.spill import Spill, SpillFile, SpillReader, encode
+from service.log.store import read_url
+from service.log.store_thread import TaskResult
 from service.log.worker import BACKLOG
+from service.log.writer import Writer
 from service.problems import LogUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from log.conftest import LogTarget
 
@@ -470,6 +477,35 @@ def test_an_incomplete_line_is_ignored_and_an_unreadable_one_is_counted(
         assert list(sqlite.spill.iterdir()) == []
 
     run_loop(again())
+
+
+@pytest.mark.parametrize(
+    "bad_line",
+    [b"\0" * 100, b"", b"{", b"[1]", b"null", b"\xff", b'["\xff"]', b'["' + b"\xed\xa0\x80" + b'"]', b"[" * 100_000],
+    ids=repr,
+)
+def test_a_damaged_line_of_a_spill_file_does_not_keep_the_others_from_being_replayed(
+    tmp_path: Path, bad_line: bytes
+) -> None:
+    good = [encode(row) for row in rows(2)]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([good[0], bad_line, good[1], b""]))
+    reader = SpillReader(tmp_path)
+    found, broken = reader.next_part()
+    assert ([encode(row) for row in found], broken) == (good, 1)
+    reader.mark_replayed()
+    assert reader.next_part() == ([], 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_spill_file_that_cannot_be_looked_up_is_not_lost(sqlite: LogTarget) -> None:
+    sqlite.spill.mkdir()
+    writer, spill = Writer(read_url(sqlite.url), 30), Spill(sqlite.spill, 1 << 30)
+    unreadable = SpillFile(sqlite.spill / ("a" * 300), -1, 1, rows(1)[0].decision_id)
+    missing = SpillFile(sqlite.spill / "a.jsonl", -1, 1, rows(1)[0].decision_id)
+    spill.handed_over.extend([unreadable, missing])
+    assert Maintenance(log_config(sqlite), writer, spill).run() == TaskResult()
+    assert [list(spill.handed_over), [loss.records for loss in spill.losses]] == [[unreadable], [1]]
+    writer.close()
 
 
 @pytest.mark.slow
