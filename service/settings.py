@@ -181,7 +181,7 @@ class Settings(BaseSettings):
     )
     log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes of records it may hold")
     log_retention_days: float | None = Field(
-        30, gt=0, description="how long records are kept; `none` for as long as there is room"
+        30, gt=0, le=36_500, description="how long records are kept; `none` for as long as there is room"
     )
     log_retention_bytes: int | None = Field(
         8 << 30, ge=1 << 20, description="about how many bytes of records are kept; `none` for no limit"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from service.log.file import Loss
 from service.log.record import first_id
+from service.log.retention import MAX_DELETED
 from service.log.spill import SpillReader
 from service.log.store_thread import TaskResult
 
@@ -48,7 +49,7 @@ class Maintenance:
         age = self._config.keep_seconds
         oldest = None if age is None else first_id(datetime.now(UTC) - timedelta(seconds=age))
         deleted = self._writer.trim(oldest, self._config.keep_size)
-        return TaskResult(deleted=deleted, more=deleted > 0)
+        return TaskResult(deleted=deleted, more=deleted >= MAX_DELETED)
 
     def _find_lost_spill(self) -> None:
         """Find spill files that disappeared before they were replayed: the store does not have their last record."""

@@ -5,9 +5,11 @@ Each call does limited work, so that no writer waits for long.
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
+from sqlalchemy.exc import DBAPIError
 
 from service.log.store import TABLE
 
@@ -23,21 +25,31 @@ SAMPLE: Final = 200
 
 
 def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
-    """Delete records with an id below ``oldest``, or the oldest ones of a log larger than ``size`` bytes.
+    """Delete the oldest records of a log larger than ``size`` bytes, or those with an id below ``oldest``.
 
-    Returns the number of deleted records, 0 if there is nothing left to do.
+    Returns the number of deleted records, fewer than ``MAX_DELETED`` if there is nothing left to do.
     """
-    deleted = _delete(connection, oldest) if oldest is not None else 0
-    if not deleted and size is not None and size_of(connection) > size:
+    if size is not None and size_of(connection) > size:
         deleted = _delete(connection, None)
+    else:
+        deleted = 0 if oldest is None else _delete(connection, oldest)
     if deleted and connection.dialect.name == "postgresql":
         # Otherwise the next call would see old statistics, and delete too many.
         connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
     connection.commit()
     if deleted and connection.dialect.name == "sqlite":
-        # The statement releases one page per step, and ``execute`` runs only one step.
-        connection.connection.driver_connection.executescript(f"PRAGMA incremental_vacuum({MAX_RELEASED_PAGES})")  # type: ignore[union-attr]  # there is one
+        _release_pages(connection)
     return deleted
+
+
+def _release_pages(connection: Connection) -> None:
+    """Shorten SQLite's file by some of its free pages."""
+    statement = f"PRAGMA incremental_vacuum({MAX_RELEASED_PAGES})"
+    try:
+        # It releases one page per step, and ``execute`` runs only one step.
+        connection.connection.driver_connection.executescript(statement)  # type: ignore[union-attr]  # there is one
+    except sqlite3.Error as error:  # not converted, as SQLAlchemy did not run the statement
+        raise DBAPIError(statement, None, error) from error
 
 
 def _delete(connection: Connection, below: str | None) -> int:

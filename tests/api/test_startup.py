@@ -199,6 +199,11 @@ def test_rules_that_leave_a_decision_open_are_refused_for_every_release_concerne
             ],
         ),
         (
+            [],
+            {"LOG_RETENTION_DAYS": "inf"},
+            ["RUNNER_POLICY_LOG_RETENTION_DAYS: Input should be less than or equal to 36500, not `inf`"],
+        ),
+        (
             ["--workers", "0"],
             {"PORT": "70000"},
             [

@@ -25,6 +25,7 @@ from log.test_store import rows, run_in
 from processes import command_of
 from representatives import slow_except
 
+from service.log import retention
 from service.log.file import SUFFIXES
 from service.log.spill import Spill
 from service.log.store import read_url
@@ -237,6 +238,26 @@ def test_a_check_finds_overwritten_pages_and_later_records_go_to_a_new_file(sqli
     (aside,) = damaged_files(sqlite)
     assert (loss.records, "is damaged" in loss.what, aside.name in loss.what) == (1, True, True)
     assert sqlite.ids() == [second[0].decision_id]
+    writer.close()
+
+
+def test_a_file_is_set_aside_if_the_release_of_free_pages_finds_damage(
+    sqlite: LogTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(read_url(sqlite.url), 30)
+    writer.write(rows(2000, size=3000))
+    run_in(sqlite, "PRAGMA wal_checkpoint(TRUNCATE)")
+    monkeypatch.setattr(retention, "_release_pages", lambda _: None)
+    writer.trim(None, 1 << 20)
+    run_in(sqlite, "PRAGMA wal_checkpoint(TRUNCATE)")
+    monkeypatch.undo()
+    with database(sqlite).open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096)  # where each page is referred to, which only moving pages reads
+    writer.close()
+    writer.write(rows(1))
+    writer.trim(None, 1 << 20)
+    assert [len(damaged_files(sqlite)), len(writer.losses)] == [1, 1]
     writer.close()
 
 

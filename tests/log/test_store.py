@@ -16,7 +16,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from api.conftest import PATIENCE
-from log.conftest import LogTarget, created, id_of, running_log, until, wait_for
+from log.conftest import LogTarget, created, id_of, log_config, running_log, until, wait_for
 from msgspec.structs import replace
 from postgres import binaries
 from processes import forked_python
@@ -24,8 +24,10 @@ from pydantic import SecretStr
 from representatives import slow_except
 from uuid_utils import uuid7
 
+from service.log.maintenance import Maintenance
 from service.log.record import StoredRow, first_id
 from service.log.schema import HEAD, VERSIONS
+from service.log.spill import Spill
 from service.log.store import StoreFailed, read_url
 from service.log.writer import Writer
 from service.problems import LogUnavailable
@@ -166,6 +168,22 @@ async def test_records_are_deleted_as_they_become_too_old(target: LogTarget) -> 
         await until(lambda: log.counts.deleted == 10, log)
         writer.write(rows(5, days_ago=31))
         await until(lambda: log.counts.deleted == 15, log)
+    writer.close()
+
+
+def test_old_records_do_not_keep_the_size_limit_from_being_enforced(sqlite: LogTarget) -> None:
+    writer = Writer(read_url(sqlite.url), 30)
+    writer.write([*rows(5, days_ago=31), *rows(2000, days_ago=1, size=2000)])
+    assert writer.trim(first_id(datetime.now(UTC) - timedelta(days=30)), 1 << 20) == 1000
+    writer.close()
+
+
+def test_the_deletion_of_records_as_they_become_too_old_pauses(sqlite: LogTarget) -> None:
+    writer = Writer(read_url(sqlite.url), 30)
+    writer.write(rows(1003, days_ago=31))
+    maintenance = Maintenance(log_config(sqlite, keep_seconds=30 * 86400.0), writer, Spill(sqlite.spill, 1 << 30))
+    found = [maintenance.run() for _ in range(3)]
+    assert [(result.deleted, result.more) for result in found] == [(1000, True), (3, False), (0, False)]
     writer.close()
 
 
