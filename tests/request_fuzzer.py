@@ -116,6 +116,7 @@ HEADERS: Final = (
             b"",
             b"application/json; charset=utf-16",
             b"multipart/form-data",
+            *(b"multipart/form-data; boundary=%b; charset=%b" % (BOUNDARY, name) for name in (b"undefined", b"utf-7")),
             b"\xff",
             b";;;",
         )

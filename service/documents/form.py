@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PARTS: Final = ("deployment", "rules", "remove", "cases", "changes")
 MAX_TYPE: Final = 256
 """Characters of a form's content-type; its boundary has at most 70 (RFC 2046). Parsing parameters is not linear."""
+UTF_8: Final = ("utf-8", "utf8")
 YAML_ENDINGS: Final = (".yaml", ".yml")
 
 
@@ -45,7 +46,11 @@ async def read_form(scope: Scope, body: bytes) -> DryRunRequest:
             "malformed",
             f"not a form: its content-type has {len(content_type)} characters, more than the {MAX_TYPE} that are read",
         )
-    boundary = parse_options_header(content_type)[1].get(b"boundary")
+    parameters = parse_options_header(content_type)[1]
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in UTF_8:  # any other codec of Python would be used
+        raise Refused("malformed", f"not a form: its charset is {quoted(charset)}; legal: {quoted('utf-8')}")
+    boundary = parameters.get(b"boundary")
     if boundary and body.strip() and not body.rstrip().endswith(b"--" + boundary + b"--"):
         raise Refused("malformed", "not a form: it ends before its last boundary")
     texts: dict[str, list[tuple[str, bytes]]] = {name: [] for name in PARTS}

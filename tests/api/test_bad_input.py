@@ -901,6 +901,18 @@ def part(name: str, body: bytes, *more: str) -> bytes:
 END = b"--XX--\r\n"
 DEPLOYMENT = part("deployment", b'{"facts": {}}')
 FILE = '; filename="x.yaml"'
+CHARSETS = {
+    "undefined": DEPLOYMENT,
+    "punycode": part("deployment", b"deployment-99999999999"),
+    "idna": part("deployment", b"xn--a"),
+    "utf-7": part("deployment", b"+2AA-"),
+    "unicode_escape": part("deployment", b"\\ud800") + part("\\ud800", b"x"),
+    "utf-16": DEPLOYMENT,
+    "latin-1": DEPLOYMENT,
+    "no-such": DEPLOYMENT,
+    '""': DEPLOYMENT,
+}
+"""Character sets that are not UTF-8, with forms that cannot be decoded by them, or have no characters of Unicode."""
 MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`")
 
 
@@ -953,6 +965,7 @@ def test_an_invalid_form_is_a_422_that_names_the_part(
         ("multipart/form-data; boundary=YY", DEPLOYMENT + END),
         ("multipart/form-data; boundary=" + "X" * 5000, DEPLOYMENT + END),
         ("multipart/form-data; boundary=é", DEPLOYMENT + END),
+        *((f"{FORM['content-type']}; charset={name}", CHARSETS[name] + END) for name in CHARSETS),
         (FORM["content-type"], b"garbage"),
         (FORM["content-type"], b'{"facts": {}}'),
         (FORM["content-type"], b"--XX\r\nContent-Disposition: form-data\r\n\r\nx\r\n" + END),
@@ -970,6 +983,7 @@ def test_an_invalid_form_is_a_422_that_names_the_part(
         "other boundary",
         "long boundary",
         "odd boundary",
+        *CHARSETS,
         "garbage",
         "JSON",
         "no name",
@@ -987,6 +1001,12 @@ def test_a_broken_form_is_a_400(client: httpx.Client, content_type: str, body: b
     response = client.post("/v1/dry-run", content=body, headers=headers)
     status, kind, ((pointer, message),) = problem_of(response)
     assert (status, kind, pointer, message.startswith("not a form: ")) == (400, MALFORMED, "", True)
+
+
+@pytest.mark.parametrize("charset", ["UTF-8", '"utf-8"', "utf8"])
+def test_a_form_may_state_its_character_set(client: httpx.Client, charset: str) -> None:
+    headers = {"content-type": f"{FORM['content-type']}; charset={charset}"}
+    assert client.post("/v1/dry-run", content=DEPLOYMENT + END, headers=headers).json()["starts"] is True
 
 
 @pytest.mark.parametrize(
