@@ -47,6 +47,8 @@ class Housekeeping:
         self._wanted: Published | None = None
         self._file = file
         self._token_states = file_states()
+        self._token_fault: tuple[object, str] | None = None
+        """The file that was rejected last, and why; ``None`` once one is valid."""
         self._idle_reaper = IdleReaper(service.settings.body_timeout)
         self._parent = multiprocessing.parent_process()
         self._last_sweep = 0.0
@@ -111,19 +113,27 @@ class Housekeeping:
             log.info("the run folder can be used again", extra={"folder": str(self._service.settings.run)})
 
     def _read_tokens(self) -> None:
-        """Load the token file if it changed; an invalid one leaves the previous tokens in use."""
+        """Load the token file if it changed; an invalid one leaves the previous tokens in use.
+
+        One that cannot be read is tried again, because it may have changed.
+        """
         if self._file is None:
             return
         if (found := file_states(self._file.path)) == self._token_states:
             self._file.keep_copy()
             return
-        self._token_states = found
         access = self._service.access
         try:
             tokens = self._file.read()
         except PolicyError as error:
-            log.error("the file of tokens was rejected; the previous tokens stay valid", extra={"error": str(error)})  # noqa: TRY400  # as above
+            fault, before = (found, str(error)), self._token_fault
+            self._token_fault = fault
+            if not isinstance(error.__cause__, OSError):
+                self._token_states = found
+            if fault != before:
+                log.error("the file of tokens was rejected; the previous tokens stay valid", extra={"error": fault[1]})  # noqa: TRY400  # as above
             return
+        self._token_states, self._token_fault = found, None
         if tokens != access.tokens:
             access.tokens = tokens
             log.info("tokens loaded", extra={"tokens": len(tokens)})

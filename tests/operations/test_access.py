@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from api.conftest import BIN
@@ -17,8 +20,10 @@ from representatives import slow_except
 from shared_services import SCOPES
 
 from service.auth import access
+from service.auth import tokens as token_module
 from service.auth.access import Access
-from service.auth.tokens import Token, entry_of, new_token
+from service.auth.tokens import Token, TokenFile, entry_of, new_token
+from service.housekeeping import Housekeeping
 from service.problems import Refused
 from service.telemetry.metrics import Metrics
 
@@ -313,6 +318,27 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_changes_nothing(
         until(lambda: statuses(service, old, new, third) == [401, 200, 200])
         replace_file(tokens.path, "tokens: []\n")
         until(lambda: statuses(service, new, third) == [401, 401])
+
+
+def test_a_token_file_that_cannot_be_read_once_is_read_again(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The removed token would be valid until the next change."""
+    for name in "old", "new":
+        tokens.add(name, "read")
+    file = TokenFile(tokens.path, None)
+    service = SimpleNamespace(access=SimpleNamespace(tokens=file.read()), settings=SimpleNamespace(body_timeout=1.0))
+    housekeeping = Housekeeping(service, file, None)  # type: ignore[arg-type]  # all that it needs for tokens
+    del tokens.entries["old"]
+    tokens.write()
+    with monkeypatch.context() as patch:
+        patch.setattr(token_module, "read_at_most", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        for _ in range(3):
+            housekeeping._read_tokens()
+    assert [token.name for token in service.access.tokens] == ["old", "new"]
+    housekeeping._read_tokens()
+    assert [token.name for token in service.access.tokens] == ["new"]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 def test_a_file_that_is_rewritten_with_the_same_size_and_time_is_read_again(
