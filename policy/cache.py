@@ -24,15 +24,22 @@ V = TypeVar("V")
 
 def memoize(cache: dict[Any, V], key: Any, result: V, most: int = MAX_MEMOIZED) -> V:
     """Return ``result``, and cache it if ``key``, its inputs, is small; a cache with ``most`` is cleared first."""
-    try:
-        small = len(repr(key)) <= MAX_MEMOIZED_CHARACTERS
-    except RecursionError:
-        small = False
-    if small:
+    if _is_small(key):
         if len(cache) >= most:
             cache.clear()
         cache[key] = result
     return result
+
+
+def _is_small(key: Any) -> bool:
+    """Whether a key has few characters; the text of a long list is not made only to find that it is long."""
+    parts = (key, *key) if type(key) is tuple and len(key) <= MAX_MEMOIZED_CHARACTERS else (key,)
+    if any(type(part) in (str, tuple) and len(part) > MAX_MEMOIZED_CHARACTERS for part in parts):
+        return False
+    try:
+        return len(repr(key)) <= MAX_MEMOIZED_CHARACTERS
+    except RecursionError:
+        return False
 
 
 class RecentCache(Generic[K, V]):

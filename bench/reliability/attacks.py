@@ -45,6 +45,15 @@ def _manifest(*engines: Any, **members: Any) -> bytes:
     return json.dumps({"manifest": _engines(*engines), "model_configs": {"m": CONFIG}, **members}).encode()
 
 
+def _invalid_manifest() -> bytes:
+    """A manifest whose secrets are looked for because another field of the request has a fault."""
+    data = {"A": "key=abcdefg1 " * 460}
+    variables = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c"}, "data": data}
+    containers = [{"name": "a", "envFrom": [{"configMapRef": {"name": "c"}}]}] * 110
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": {"containers": containers}}
+    return json.dumps({"manifest": [variables, pod], "explain": 5}).encode()
+
+
 def _deployment(args: object, **members: Any) -> bytes:
     return json.dumps({"deployment": {"args": args, "model_configs": {"m": CONFIG}, **members}}).encode()
 
@@ -94,6 +103,14 @@ ATTACKS: Final[dict[str, Attack]] = {
     "a batch of explained deployments": Attack(BATCHES, lambda: _batch(lambda n: _item(n, explain=True), 10_000)),
     "a batch of manifests": Attack(BATCHES, lambda: _batch(lambda _: json.loads(_manifest(100)), 400)),
     "a manifest": Attack(DECIDE, lambda: _manifest(1024)),
+    "a manifest with a fault, small": Attack(DECIDE, _invalid_manifest),
+    "a file with a fault, small": Attack(
+        DECIDE, lambda: _deployment([], files={"/c.yaml": "api-key: abcdefgh1\n" * 190}, version=5)
+    ),
+    "explained facts, small": Attack(
+        DECIDE,
+        lambda: json.dumps({"explain": True, "facts": {"model_config": {"logits_processors": [1] * 4000}}}).encode(),
+    ),
     "a manifest as text": Attack(DECIDE, lambda: _manifest(1024), TEXT),
     "long names as text": Attack(DECIDE, lambda: _manifest(120, "--model m", "n" * 8000), TEXT),
     "an impact of engines over all releases": Attack(IMPACT, lambda: _impact(_manifest(1024), 16)),

@@ -52,6 +52,9 @@ A decision takes about a millisecond, so ordinary requests are charged by their 
 CLOCK_STEP: Final = 0.005
 """Seconds by which a timeout of the event loop, whose clock is coarser, may come early."""
 
+CHECK_INTERVAL: Final = 0.25
+"""Seconds between two checks whether the client of a job disconnected."""
+
 START_TIMEOUT: Final = 60.0
 """Seconds a worker process may take to start."""
 
@@ -324,6 +327,13 @@ async def until_disconnect(receive: Receive, work: Coroutine[object, object, T])
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Wait until the client has disconnected."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    """Wait until the client has disconnected.
+
+    After a further request on the connection, uvicorn reads nothing more of it until the next call, and so does not
+    notice its end.
+    """
+    found = ""
+    while found != "http.disconnect":
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CHECK_INTERVAL):
+                found = (await receive())["type"]

@@ -25,7 +25,7 @@ from policy.fastpath.request_decoder import decode_fast
 from policy.intake.arguments_document import arguments_document, arguments_in, find, suggestion
 from policy.intake.model_lookup import ModelConfigNeeded
 from policy.messages import listed, nearest, quoted
-from policy.request.request import Manifest, Request, read_request_or_manifest
+from policy.request.request import read_request
 from policy.rules.documents import (
     condition_document,
     facts_document,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policy.policy import FullEvaluation, Policy
+    from policy.request.request import Request
     from policy.rules.request_rule import RequestRule
     from service.models import HubModels
     from service.recorder import Recorder
@@ -57,9 +58,12 @@ GROUP: Final = 32
 MAX_CACHED: Final = 8192
 """The largest body and answer in the cache, in bytes."""
 MAX_INLINE: Final = 16 << 10
-"""The largest body decided in the event loop, in bytes, for one decision on stated facts."""
-MAX_INLINE_DEPLOYMENT: Final = 4 << 10
-"""The same for a deployment."""
+"""The largest body decided in the event loop, in bytes, for a common request: one decision on stated facts."""
+MAX_INLINE_OTHER: Final = 4 << 10
+"""The same for any other request, such as that of a deployment, and one with faults.
+
+Those of 16 KiB with faults take up to 19 ms, most of it for the secrets that the messages must not show.
+"""
 MAX_INLINE_TEXT: Final = 1 << 10
 """The most characters of a deployment's arguments, variables and files together, which may be scripts.
 
@@ -71,6 +75,11 @@ anything that asks for more, goes to a worker process.
 @cache
 def _schema(name: str) -> bytes:
     return encode(SCHEMAS[name]())
+
+
+@cache
+def _arguments() -> bytes:
+    return encode(arguments_document())
 
 
 def today() -> date:
@@ -113,6 +122,8 @@ class Answers:
         Raises:
             Refused: no release has the name, or not this one.
         """
+        if name is None and release is None:
+            return _arguments()
         document = arguments_document() if release is None else arguments_in(release)
         if name is None:
             return encode(document)
@@ -260,14 +271,15 @@ class Answers:
         if len(body) > MAX_INLINE:
             return None
         releases = self.policy.releases
-        request = decode_fast(body, releases) or read_request_or_manifest(decode(body), releases)
-        if isinstance(request, Manifest):
-            return None
-        deployment = request.deployment
-        if deployment is None:
+        request = decode_fast(body, releases)
+        if request is not None or len(body) > MAX_INLINE_OTHER:
             return request
-        is_small = len(body) <= MAX_INLINE_DEPLOYMENT and deployment.text_length <= MAX_INLINE_TEXT
-        return request if is_small and not request.explain else None
+        document = decode(body)
+        if not _is_small(document):
+            return None
+        request = read_request(document, releases)
+        deployment = request.deployment
+        return request if deployment is None or deployment.text_length <= MAX_INLINE_TEXT else None
 
     def line(
         self,
@@ -294,6 +306,20 @@ class Answers:
             return _problem_line(error)
         except Exception as error:  # noqa: BLE001  # a defect may raise anything
             return _problem_line(RequestInvalid([defect_fault(error)]))
+
+
+def _is_small(document: object) -> bool:
+    """Whether a document of at most ``MAX_INLINE_OTHER`` bytes asks for one decision, and has no long file.
+
+    It may have faults. An explained decision takes up to a hundred times as long as another.
+    """
+    if type(document) is not dict or "manifest" in document or document.get("explain") is True:
+        return False
+    deployment = document.get("deployment")
+    files = deployment.get("files") if type(deployment) is dict else None
+    texts = files.values() if type(files) is dict else ()
+    is_request = "facts" in document or "deployment" in document
+    return is_request and sum(len(text) for text in texts if type(text) is str) <= MAX_INLINE_TEXT
 
 
 def _problem_line(error: PolicyError) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from known_releases import KNOWN_RELEASES
 from tables import table
 
-from policy.cache import SecondHitCache
+from policy.cache import SecondHitCache, memoize
 from policy.facts.vocabulary import FACTS
 from policy.rules.documents import (
     facts_document,
@@ -222,7 +222,33 @@ def test_the_policy_document_describes_what_is_loaded(catalogue: Catalogue) -> N
     }
 
 
-# The cache of answers.
+# The caches of values and of answers.
+
+
+class Unprintable:
+    """A value whose text must not be made."""
+
+    def __repr__(self) -> str:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("key", "is_cached"),
+    [
+        ("x" * 510, True),
+        ("x" * 511, False),
+        ((1, "x" * 500), True),
+        ((1, "x" * 520), False),
+        ((None,) * 80, True),
+        ((Unprintable(),) * 600, False),
+        ((1, (Unprintable(),) * 600), False),
+        ((Unprintable(), "x" * 600), False),
+    ],
+)
+def test_a_long_key_is_not_cached_and_no_text_of_it_is_made(key: Any, is_cached: bool) -> None:  # noqa: FBT001  # a parameter
+    cache: dict[Any, int] = {}
+    assert memoize(cache, key, 1) == 1
+    assert cache == ({key: 1} if is_cached else {})
 
 
 def test_a_key_is_worth_caching_when_it_is_seen_again() -> None:

@@ -23,7 +23,9 @@ from processes import command_of
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS
+from policy.request.request import read_request
 from policy.rules.loader import default_folder
+from service.api.decisions import _group
 from service.auth import access
 from service.auth.access import Access
 from service.documents.body import Disconnected
@@ -39,6 +41,7 @@ from service.recorder import Recorder
 from service.reload.reload import RulesFolder, load_at_start
 from service.request_context import RequestContext
 from service.settings import Settings
+from service.state import answers as state_answers
 from service.state.answers import today
 from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
@@ -155,6 +158,10 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
         found = run(job, answers.texts, today())
         assert found is not None
         direct = answers.decision(body, context)
+        if b"explain" in body:
+            assert direct is None
+            request = read_request(json.loads(body), answers.policy.releases)
+            direct = answers.policy.encode(answers.policy.evaluate_fully(request, today())).json
         assert direct is not None
         assert {**json.loads(found.body), "decision_id": ""} == {**json.loads(direct), "decision_id": ""}
         assert (found.status, [number for _, number in found.counts], found.decisions) == (
@@ -183,6 +190,62 @@ def test_the_event_loop_decides_deployments_without_long_texts() -> None:
     context = RequestContext("v1/decisions", "somebody", 0)
     bodies = [json.dumps({"deployment": {"model_configs": {"m": CONFIG}, **members}}).encode() for members, _ in SIZES]
     assert [answers.decision(body, context) is not None for body in bodies] == [is_small for _, is_small in SIZES]
+
+
+FAULT: Final = {"explain": 5}
+POD: Final = {"kind": "Pod", "spec": {"containers": [{"name": "vllm"}]}}
+NOT_IN_THE_EVENT_LOOP: Final[tuple[dict[str, Any] | list[Any], ...]] = (
+    {**QWEN, "explain": True},
+    {**deployment(1), "explain": True},
+    {"manifest": POD},
+    {"manifest": POD, **FAULT},
+    {"manifest": POD, **QWEN},
+    {"manifest": 1},
+    {"deployment": {"args": [], "files": {"/c.yaml": "api-key: abcdefgh1\n" * 60}}, **FAULT},
+    {"deployment": {"args": [], "files": {f"/{n}": "x" * 400 for n in range(3)}}, **FAULT},
+    {**QWEN, "model_configs": {"m": "key=abcdefg1 " * 400}, **FAULT},
+    {**QWEN, **{f"field{number}": 1 for number in range(400)}},
+    POD,
+    [POD],
+)
+"""Requests that may take long, also those with faults, whose messages must not show any of their secrets."""
+
+
+@pytest.mark.parametrize("document", NOT_IN_THE_EVENT_LOOP, ids=lambda document: json.dumps(document)[:50])
+def test_a_request_that_may_take_long_is_not_read_in_the_event_loop(
+    document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = local_state().answers
+    monkeypatch.setattr(state_answers, "read_request", None)
+    context = RequestContext("v1/decisions", "somebody", 0)
+    body = json.dumps(document).encode()
+    assert [answers.decision(body, context), answers.line(body, context)] == [None, None]
+
+
+def test_an_explained_decision_is_charged_as_64(serve: Callable[..., Any]) -> None:
+    with serve(RATE_LIMIT="100") as service, service.client() as client:
+        found = [client.post("/v1/decisions", json={**QWEN, "explain": True}).status_code for _ in range(3)]
+    assert found == [200, 200, 429]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([1000] * 40, [32, 8]),
+        ([16_000] * 9, [4, 4, 1]),
+        ([16_384] * 5, [4, 1]),
+        ([100_000, 100_000], [1, 1]),
+        ([1000, 65_000, 1000, 1000], [1, 1, 2]),
+        ([], []),
+    ],
+)
+def test_the_requests_that_are_decided_together_are_bounded_in_bytes(sizes: list[int], expected: list[int]) -> None:
+    waiting: Any = [(None, None, b"x" * size, None) for size in sizes]
+    found, start = [], 0
+    while start < len(waiting):
+        found.append(len(_group(waiting, start)))
+        start += found[-1]
+    assert found == expected
 
 
 def test_a_process_without_the_rules_has_no_result() -> None:
@@ -344,14 +407,18 @@ def test_a_request_that_takes_too_much_memory_is_refused_and_the_next_is_answere
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
 
 
+FURTHER: Final = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
 @pytest.mark.parametrize(
     ("path", "further"),
     [
         (BATCH, b""),
         pytest.param(IMPACT, b"", marks=pytest.mark.slow),
-        pytest.param(BATCH, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", marks=pytest.mark.slow),
+        pytest.param(BATCH, FURTHER, marks=pytest.mark.slow),
+        (BATCH, b"later " + FURTHER),
     ],
-    ids=["alone", "an impact", "pipelined"],
+    ids=["alone", "an impact", "pipelined", "pipelined later"],
 )
 def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], path: str, further: bytes) -> None:
     body = heavy(10_000)
@@ -365,9 +432,11 @@ def test_work_ends_when_its_client_disconnects(serve: Callable[..., Any], path: 
         connection.sendall(
             b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body))
             + body
-            + further
+            + (b"" if further.startswith(b"later") else further)
         )
         until(lambda: not all(map(is_idle, before)))
+        if further.startswith(b"later"):
+            connection.sendall(further.removeprefix(b"later "))
         connection.close()
         (left,) = until(lambda: len(found := before & worker_processes(service)) == 1 and found)
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
