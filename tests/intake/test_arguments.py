@@ -760,6 +760,42 @@ def test_the_command_line_takes_precedence_over_an_option_file() -> None:
     assert values(["--config", "s.yaml"], files=FILE) == FROM_FILE
 
 
+@table(
+    ("words", "release", "found"),
+    [
+        (["--config", "s.yaml", "n"], NEW, "n"),
+        (["--config", "s.yaml", "n", "-tp", "4"], "0.8.3", "n"),
+        (["-tp", "4", "--config", "s.yaml", "n"], NEW, "n"),
+        (["--config", "list.yaml", "n"], NEW, "m"),
+        (["--config", "none.yaml", "--model", "n"], NEW, "n"),
+        (["--config", "none.yaml", "--model=n"], NEW, "n"),
+        (["n", "--config", "none.yaml"], "0.8.2", "n"),
+    ],
+)
+def test_a_model_behind_an_option_file_takes_precedence_over_the_file_s(
+    words: list[str], release: str, found: str
+) -> None:
+    files = FILE | {"list.yaml": "model: m\nlogits-processors: [a]\n", "none.yaml": "port: 1\n"}
+    files["s.yaml"] = files["s.yaml"].partition("enable_")[0]
+    assert values(words, release, files)["model"] == found
+
+
+@table(
+    ("words", "release", "text", "where"),
+    [
+        (["--config", "s.yaml", "n"], NEW, "port: 1", ", and `s.yaml` has none"),
+        (["--config", "s.yaml", "n", "-tp", "4"], "0.8.3", "port: 1", ", and `s.yaml` has none"),
+        (["--config", "s.yaml", "n"], "0.8.2", "port: 1", ", and `s.yaml` has none"),
+        (["--config", "s.yaml", "n"], "0.8.2", "model: m", ""),
+    ],
+)
+def test_a_model_behind_an_option_file_without_one_is_a_fault(
+    words: list[str], release: str, text: str, where: str
+) -> None:
+    message = f"`vllm serve` does not look for a model behind `--config`{where}; write the model before the flags"
+    assert fault(words, release, {"s.yaml": text}) == ("args/2", message)
+
+
 def test_the_server_s_module_reads_false_in_a_file_from_0_28_on() -> None:
     assert values(["--config", "s.yaml"], "0.28.0", FILE, serve=False) == FROM_FILE | {"enforce_eager": False}
     assert values(["--config", "s.yaml"], "0.27.1", FILE, serve=False) == FROM_FILE

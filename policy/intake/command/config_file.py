@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.errors import MAX_FAULTS, Fault, PolicyError, RequestFault, RulesInvalid
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flags import with_dashes
+from policy.intake.command.serve_command import takes_model_elsewhere
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.intake.command.words import PLACEHOLDER, Unknown
 from policy.masking import NAME, masked
@@ -45,7 +46,11 @@ class ConfigFileUnusable(PolicyError):
 def insert_file(
     words: list[str], places: list[str], files: Mapping[str, str], table: Flags, result: ParseResult
 ) -> tuple[list[str], list[str]]:
-    """Replace `--config` with the words of its file, before the flags, so that the command line wins; return all."""
+    """Replace `--config` with the words of its file, before the flags, so that the command line wins; return all.
+
+    A model of the command line is before them only if it is the first word, as vLLM looks for it before it replaces
+    `--config`. Another one wins too, unless an option of the file that takes several words takes it.
+    """
     if words.count("--config") > 1:
         second = [index for index, word in enumerate(words) if word == "--config"][1]
         result.refuse(places[second], "a second `--config`; vLLM takes one, so put both files into one")
@@ -69,18 +74,18 @@ def insert_file(
         return rest, rest_places
     serve = result.serve
     added, added_places = file_words(document, f"{FILE_PREFIX}{name}", table, serve=serve, warn=result.warn)
-    model = serve and bool(rest) and not rest[0].startswith("-")
-    if (
-        serve
-        and not model
-        and "--model" not in added
-        and not any(word == "--model" or word.startswith("--model=") for word in rest)
-    ):
-        result.refuse(
-            place,
-            f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; "
-            "write it before the flags",
-        )
+    model = serve and not words[0].startswith("-")
+    if serve and not model and not any(word == "--model" or word.startswith("--model=") for word in rest):
+        is_in_file = "--model" in added
+        if flag == 0 and rest and not rest[0].startswith("-"):
+            if not _is_unknown(rest[0]) and not (is_in_file and takes_model_elsewhere(table.release)):
+                result.refuse(rest_places[0], _unfound_model(name, is_in_file=is_in_file))
+        elif not is_in_file:
+            result.refuse(
+                place,
+                f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; "
+                "write it before the flags",
+            )
     if len(added) + len(rest) > MAX_WORDS:
         result.fault(
             place,
@@ -88,6 +93,16 @@ def insert_file(
         )
         return rest, rest_places
     return [*rest[:model], *added, *rest[model:]], [*rest_places[:model], *added_places, *rest_places[model:]]
+
+
+def _is_unknown(word: str) -> bool:
+    return type(word) is Unknown or PLACEHOLDER.fullmatch(word) is not None
+
+
+def _unfound_model(name: str, *, is_in_file: bool) -> str:
+    """The message on a model behind the file: vLLM looks for it before it replaces `--config`, so not there."""
+    file = "" if is_in_file else f", and {quoted(name)} has none"
+    return f"`vllm serve` does not look for a model behind `--config`{file}; write the model before the flags"
 
 
 def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:

@@ -34,6 +34,12 @@ def _refuses_headless(release: str) -> bool:
     return _version(release) >= HEADLESS_SINCE
 
 
+@cache
+def takes_model_elsewhere(release: str) -> bool:
+    """Whether `vllm serve` takes the model from the file of `--config` as well, or behind that file."""
+    return _version(release) >= MODEL_OPTIONAL_SINCE
+
+
 def check_serve(release: str, command: CommandLine, positional: PositionalWords, result: ParseResult) -> None:
     """Add a launch error if the release has no `vllm serve`, or if its `vllm serve` refuses the command.
 
