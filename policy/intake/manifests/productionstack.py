@@ -80,7 +80,7 @@ def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
     cache = spec.get("lmcacheConfig")
     if cache.get("enabled").flag():
         _add_cache(draft, cache, config, ray=ray)
-    _add_env(draft, spec, serving, config)
+    _add_env(draft, spec, serving, config, ray=ray)
     draft.mounts = Mounts(
         [
             *([STORAGE] if isinstance(spec.get("pvcStorage").value, str) else []),
@@ -129,14 +129,24 @@ def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *,
     draft.add("lmcacheConfig", "--kv-transfer-config", json.dumps(transfer, separators=(",", ":")))
 
 
-def _add_env(draft: EngineDraft, spec: ManifestNode, serving: ManifestNode, config: ManifestNode) -> None:
-    draft.env.replace({"PYTHONHASHSEED": "123"})
-    if config.get("v0").scalar() == "1":
+def _add_env(draft: EngineDraft, spec: ManifestNode, serving: ManifestNode, config: ManifestNode, *, ray: bool) -> None:
+    """Add the variables; the template of a Ray cluster has neither the shared ones nor those of the secret."""
+    if not ray:
+        draft.env.replace({"PYTHONHASHSEED": "123"})
+    if ray and config.value:
+        draft.env["VLLM_USE_V1"] = (config.get("v1").scalar() or "") if config.has("v1") else "0"
+    elif config.get("v0").scalar() == "1":
         draft.env["VLLM_USE_V1"] = "0"
     if serving.get("vllmApiKey").value:
         draft.env["VLLM_API_KEY"] = None
-    read_shared_env(serving.get("env"), draft)
-    draft.has_hidden_variables = bool(serving.get("configs").value or spec.get("envFromSecret").value)
+    if not ray:
+        read_shared_env(serving.get("env"), draft)
+    else:
+        for name, node in (("servingEngineSpec.env", serving.get("env")), ("envFromSecret", spec.get("envFromSecret"))):
+            if node.value:
+                draft.note(f"`{name}` sets no variable of an engine with `raySpec`")
+    secret = spec.get("envFromSecret").value and not ray
+    draft.has_hidden_variables = bool(serving.get("configs").value or secret)
     read_env(spec.get("env"), draft)
     if spec.get("lmcacheConfig", "enabled").flag():
         draft.env["VLLM_RPC_TIMEOUT"] = "1000000"

@@ -78,6 +78,10 @@ def stack(**spec: Any) -> dict[str, Any]:
     }
 
 
+RAY = {"enabled": True}
+"""The `raySpec` of an engine on a Ray cluster."""
+
+
 def graph(*args: str) -> dict[str, Any]:
     main = {"image": "dynamo", "command": ["python3", "-m", "dynamo.vllm"], "args": list(args)}
     services = {"Worker": {"extraPodSpec": {"mainContainer": main}}}
@@ -1088,6 +1092,10 @@ def test_information_that_a_manifest_lacks_gets_a_note(document: object, note: s
     ("document", "name", "value"),
     [
         (stack(vllmConfig={"v0": "1"}), "VLLM_USE_V1", "0"),
+        (stack(vllmConfig={"v0": "0", "v1": 1}, raySpec=RAY), "VLLM_USE_V1", "1"),
+        (stack(vllmConfig={"v1": None}, raySpec=RAY), "VLLM_USE_V1", ""),
+        (stack(vllmConfig={"dtype": "auto"}, raySpec=RAY), "VLLM_USE_V1", "0"),
+        (stack(raySpec=RAY, env=[{"name": "A", "value": "1"}]), "A", "1"),
         ({"servingEngineSpec": {"vllmApiKey": "k", "modelSpec": [{"modelURL": "a/b"}]}}, "VLLM_API_KEY", None),
         ({"run": "vllm serve a/b", "envs": {"A": 1}}, "A", "1"),
         ({"run": "vllm serve a/b", "num_nodes": 2}, "SKYPILOT_NUM_NODES", "2"),
@@ -1104,6 +1112,17 @@ def test_information_that_a_manifest_lacks_gets_a_note(document: object, note: s
 )
 def test_a_variable_has_this_value(document: object, name: str, value: str | None) -> None:
     assert read(document)[0][0].env[name] == value
+
+
+@table(
+    "spec",
+    [{"vllmConfig": {}, "env": []}, {"envFromSecret": {"name": "s"}}],
+)
+def test_an_engine_on_a_ray_cluster_has_only_its_own_variables(spec: dict[str, Any]) -> None:
+    document = stack(**spec, raySpec=RAY)
+    document["servingEngineSpec"]["env"] = [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]
+    (engine,), faults = read(document)
+    assert (engine.env, engine.has_hidden_variables, faults) == ({}, False, [])
 
 
 def test_a_task_with_its_own_image_has_that_image() -> None:
