@@ -130,9 +130,16 @@ def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *,
 
 
 def _add_env(draft: EngineDraft, spec: ManifestNode, serving: ManifestNode, config: ManifestNode, *, ray: bool) -> None:
-    """Add the variables; the template of a Ray cluster has neither the shared ones nor those of the secret."""
+    """Add the variables; the template of a Ray cluster has neither the shared ones nor those of the secret.
+
+    A container has `configs` through a ConfigMap, so every other variable wins.
+    """
+    draft.has_hidden_variables = bool(spec.get("envFromSecret").value) and not ray
+    configs = serving.get("configs")
+    if configs.reader.may_copy_values(configs, configs.value):
+        draft.env.replace({name: item.text() or "" for name, item in configs.fields()})
     if not ray:
-        draft.env.replace({"PYTHONHASHSEED": "123"})
+        draft.env["PYTHONHASHSEED"] = "123"
     if ray and config.value:
         draft.env["VLLM_USE_V1"] = (config.get("v1").scalar() or "") if config.has("v1") else "0"
     elif config.get("v0").scalar() == "1":
@@ -145,10 +152,8 @@ def _add_env(draft: EngineDraft, spec: ManifestNode, serving: ManifestNode, conf
         for name, node in (("servingEngineSpec.env", serving.get("env")), ("envFromSecret", spec.get("envFromSecret"))):
             if node.value:
                 draft.note(f"`{name}` sets no variable of an engine with `raySpec`")
-    secret = spec.get("envFromSecret").value and not ray
-    draft.has_hidden_variables = bool(serving.get("configs").value or secret)
     read_env(spec.get("env"), draft)
     if spec.get("lmcacheConfig", "enabled").flag():
         draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
     if draft.has_hidden_variables:
-        draft.note("`configs` and `envFromSecret` set variables that the values do not show")
+        draft.note("`envFromSecret` sets variables that the values do not show")

@@ -358,6 +358,11 @@ def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
                 "`main`"
             ),
         ),
+        (
+            {"servingEngineSpec": {"configs": {"A": 0}, "modelSpec": [{"modelURL": "a/b"}]}},
+            "/servingEngineSpec/configs/A",
+            "expected a string in quotes, got `0`",
+        ),
         (stack(enabled="no"), "/servingEngineSpec/modelSpec/0/enabled", "expected `true` or `false`, got `no`"),
         (
             stack(modelURL=["m"]),
@@ -1073,7 +1078,7 @@ OFFLOADING = {"cpu": "1Gi"}
             ),
             "`storageUri` takes precedence over `--model_id`",
         ),
-        (stack(envFromSecret={"name": "s"}), "`configs` and `envFromSecret` set variables that the values do not show"),
+        (stack(envFromSecret={"name": "s"}), "`envFromSecret` sets variables that the values do not show"),
         (
             stack(env=[{"name": "A", "value": "{{ .Values.a }}"}]),
             "env.A: the value is a template; only the rendered output shows it",
@@ -1097,6 +1102,20 @@ def test_information_that_a_manifest_lacks_gets_a_note(document: object, note: s
         (stack(vllmConfig={"dtype": "auto"}, raySpec=RAY), "VLLM_USE_V1", "0"),
         (stack(raySpec=RAY, env=[{"name": "A", "value": "1"}]), "A", "1"),
         ({"servingEngineSpec": {"vllmApiKey": "k", "modelSpec": [{"modelURL": "a/b"}]}}, "VLLM_API_KEY", None),
+        *(
+            ({"servingEngineSpec": {"configs": {"A": "0"}, "modelSpec": [{"modelURL": "a/b", **spec}]}}, "A", value)
+            for spec, value in (
+                ({}, "0"),
+                ({"raySpec": RAY}, "0"),
+                ({"env": [{"name": "A", "value": "1"}]}, "1"),
+                ({"env": [{"name": "B", "value": "2"}, {"name": "A", "value": "$(A)$(B)"}]}, "02"),
+            )
+        ),
+        (
+            {"servingEngineSpec": {"configs": {"PYTHONHASHSEED": "1"}, "modelSpec": [{"modelURL": "a/b"}]}},
+            "PYTHONHASHSEED",
+            "123",
+        ),
         ({"run": "vllm serve a/b", "envs": {"A": 1}}, "A", "1"),
         ({"run": "vllm serve a/b", "num_nodes": 2}, "SKYPILOT_NUM_NODES", "2"),
         *(
@@ -1123,6 +1142,12 @@ def test_an_engine_on_a_ray_cluster_has_only_its_own_variables(spec: dict[str, A
     document["servingEngineSpec"]["env"] = [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]
     (engine,), faults = read(document)
     assert (engine.env, engine.has_hidden_variables, faults) == ({}, False, [])
+
+
+def test_variables_of_configs_are_known() -> None:
+    (engine,), _ = read({"servingEngineSpec": {"configs": {"A": "0"}, "modelSpec": [{"modelURL": "a/b"}]}})
+    assert (engine.env, engine.has_hidden_variables) == ({"A": "0", "PYTHONHASHSEED": "123"}, False)
+    assert not [note for note in engine.notes if "variables" in note]
 
 
 def test_a_task_with_its_own_image_has_that_image() -> None:
@@ -1302,7 +1327,11 @@ def test_the_number_of_copies_of_shared_variables_and_runtimes_is_limited() -> N
         "kind": "Workspace",
         "inference": {"preset": {"name": "phi-4"}, "config": "c"},
     }
+    configs = {
+        "servingEngineSpec": {"configs": {f"K{i}": "x" for i in range(4000)}, "modelSpec": [{"modelURL": "a/b"}] * 40}
+    }
     assert [fault.message for fault in read(stacks)[1]] == [COPIED]
+    assert [fault.message for fault in read(configs)[1]] == [COPIED]
     for objects in ([runtime, *[predictor(runtime="r")] * 40], [options, *[workspace] * 40]):
         containers, faults = read(objects)
         assert (faults, {fault.message for container in containers for fault in container.faults}) == ([], {COPIED})
