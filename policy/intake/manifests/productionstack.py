@@ -1,9 +1,9 @@
 """Values of the vLLM production-stack Helm chart (read at chart 0.1.12, August 2026).
 
-Applies the chart's templates to ``servingEngineSpec.modelSpec``: the flags for ``vllmConfig``, LoRA and LMCache, on one
-node or a Ray cluster. If ``vllmConfig`` exists without ``enablePrefixCaching``, the one-node template turns prefix
-caching off. Hosts, ports and chat templates are left out. ``vllmConfig.v0`` and ``v1`` select an engine generation, not
-a model runner.
+Applies the chart's templates to ``servingEngineSpec.modelSpec``: the flags for ``vllmConfig``, LoRA, tools and LMCache,
+on one node or a Ray cluster. If ``vllmConfig`` exists without ``enablePrefixCaching``, the one-node template turns
+prefix caching off. Hosts, ports and chat templates are left out. ``vllmConfig.v0`` and ``v1`` select an engine
+generation, not a model runner.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
         draft.add(CHART_PLACE, "--distributed-executor-backend", "ray")
     if spec.get("enableLoRA").flag():
         draft.add("enableLoRA", "--enable-lora")
+    if spec.get("enableTool").flag():
+        draft.add("enableTool", "--enable-auto-tool-choice")
+    parser = spec.get("toolCallParser").scalar()
+    if parser:
+        draft.add("toolCallParser", "--tool-call-parser", parser)
     if config.value:
         _add_config(draft, config, ray=ray)
     revision = spec.get("modelRevision").scalar()

@@ -41,6 +41,11 @@ def read_vllm_runtime(document: ManifestNode) -> None:
     lora = model.get("enableLoRA").flag()
     if lora:
         draft.add("model.enableLoRA", "--enable-lora")
+    if model.get("enableTool").flag():
+        draft.add("model.enableTool", "--enable-auto-tool-choice")
+    parser = model.get("toolCallParser").text()
+    if parser:
+        draft.add("model.toolCallParser", "--tool-call-parser", parser)
     for field, flag in (
         ("enableChunkedPrefill", "enable-chunked-prefill"),
         ("enablePrefixCaching", "enable-prefix-caching"),
