@@ -18,7 +18,7 @@ from policy.errors import RulesInvalid
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.controller_fields import KAITO_ROLE
 from policy.intake.manifests.draft import EngineDraft
-from policy.intake.manifests.kaito_tables import INSTANCE_TYPES, MODELS, PRESETS, REASONING_PREFIXES
+from policy.intake.manifests.kaito_tables import INSTANCE_TYPES, MODELS, PRESETS, REASONING_PREFIXES, USABLE_SHARE
 from policy.intake.manifests.pods import read_pod
 from policy.intake.manifests.unread_fields import unread_fields
 from policy.masking import masked
@@ -48,8 +48,6 @@ NIXL: Final = '{"kv_connector":"NixlConnector","kv_role":"kv_both","kv_load_fail
 GPUS: Final = "$(GPUs of a node)"
 """Stands for the number of GPUs, where the manifest does not show it."""
 GIB: Final = 1 << 30
-USABLE_SHARE: Final = 0.84
-"""The part of a GPU's memory that vLLM uses."""
 EXPANSION: Final = 1.02
 """The size of a model in memory in relation to its files."""
 OVERHEAD: Final = 2.3
@@ -66,13 +64,15 @@ NAMES: Final = {name.lower(): name for name in MODELS}
 class Nodes(Struct, frozen=True):
     """The nodes of a workspace: the GPUs of each and their memory in GiB, and how many there are; None if unknown.
 
-    ``is_slice``: whether the engine has a part of one GPU, and no other.
+    ``is_slice``: whether the engine has a part of one GPU, and no other. ``share`` is the part of a GPU's memory that
+    KAITO gives vLLM; it is a number of its own only for some instance types.
     """
 
     gpus: int | None = None
     memory: int | None = None
     count: int | None = None
     is_slice: bool = False
+    share: float = USABLE_SHARE
 
 
 class Config(Struct, frozen=True):
@@ -160,7 +160,7 @@ def _read_inference(
 def _nodes_of(instance_type: str | None) -> Nodes:
     """The nodes of an instance type; unknown without a type, or with one that KAITO does not have."""
     found = INSTANCE_TYPES.get(instance_type or "")
-    return Nodes() if found is None else Nodes(found.gpus, found.memory)
+    return Nodes() if found is None else Nodes(found.gpus, found.memory, share=found.share)
 
 
 def _read_preset(
@@ -188,6 +188,7 @@ def _read_preset(
     model = MODELS.get(name)
     draft.add(CONTROLLER_PLACE, "python3", "-m", MODULE)
     _add_model(draft, name, written, config, has_weights=has_weights)
+    _add(draft, config, f"--gpu-memory-utilization={nodes.share}")
     if has_adapters:
         draft.add("inference.adapters", "--enable-lora")
     is_offloading = _add_sizes(draft, name, model, nodes, config)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+USABLE_SHARE: Final = 0.84
+"""The part of a GPU's memory that vLLM uses, and that KAITO computes with."""
+
 
 class CatalogModel(NamedTuple):
     """A model of KAITO's catalog: the size of its weights in GiB, and the bytes of a token in the KV cache.
@@ -21,10 +24,14 @@ class CatalogModel(NamedTuple):
 
 
 class InstanceType(NamedTuple):
-    """A type of machine: the number of its GPUs, and the memory of all of them in GiB."""
+    """A type of machine: the number of its GPUs, and the memory of all of them in GiB.
+
+    ``share``: the part of a GPU's memory that KAITO gives vLLM.
+    """
 
     gpus: int
     memory: int
+    share: float = USABLE_SHARE
 
 
 PRESETS: Final = {
@@ -145,8 +152,8 @@ REASONING_PREFIXES: Final = {
 """The reasoning parsers of models that are not in the catalog, by the beginning of their names in lower case."""
 
 INSTANCE_TYPES: Final = {
-    "Standard_NV36ads_A10_v5": InstanceType(1, 24),
-    "Standard_NV72ads_A10_v5": InstanceType(2, 48),
+    "Standard_NV36ads_A10_v5": InstanceType(1, 24, 0.82),
+    "Standard_NV72ads_A10_v5": InstanceType(2, 48, 0.82),
     "Standard_NC24ads_A100_v4": InstanceType(1, 80),
     "Standard_NC48ads_A100_v4": InstanceType(2, 160),
     "Standard_NC96ads_A100_v4": InstanceType(4, 320),

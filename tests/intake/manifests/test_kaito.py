@@ -16,6 +16,7 @@ COMMON = [
     *("python3", "-m", "vllm.entrypoints.openai.api_server"),
     *("--trust-remote-code", "--compilation-config.pass_config.fuse_allreduce_rms=False"),
 ]
+SHARES = ("--gpu-memory-utilization=0.84", "--gpu-memory-utilization=0.82")
 UNKNOWN = "$(GPUs of a node)"
 UNKNOWN_SIZES = ["--tensor-parallel-size", UNKNOWN, "--data-parallel-size", UNKNOWN]
 A10, A10_2 = "Standard_NV36ads_A10_v5", "Standard_NV72ads_A10_v5"
@@ -39,12 +40,13 @@ def config_map(text: Any, key: str = "inference_config.yaml") -> dict[str, Any]:
 
 
 def added(document: object) -> list[str]:
-    """The words of the only engine, without those that every engine has, and the model."""
+    """The words of the only engine, without those that every engine has, the share of memory, and the model."""
     faults: list[RequestFault] = []
     [engine] = read_manifest(document, "", faults)
     assert faults == []
     assert [word for word in engine.words if word in COMMON] == COMMON
-    return [word for word in engine.words if word not in COMMON and not word.startswith("--model=")]
+    assert len([word for word in engine.words if word in SHARES]) == 1
+    return [word for word in engine.words if word not in {*COMMON, *SHARES} and not word.startswith("--model=")]
 
 
 def configured(text: str, preset: str = "phi-4", instance_type: str | None = A100) -> list[str]:
@@ -88,6 +90,29 @@ def test_the_sizes_follow_from_the_model_and_the_instance_type(
     preset: str, instance_type: str | None, expected: list[str]
 ) -> None:
     assert added(workspace(preset, instance_type)) == expected
+
+
+@table(
+    ("document", "shares"),
+    [
+        (workspace(), ["--gpu-memory-utilization=0.84"]),
+        (workspace(instance_type="g5.xlarge"), ["--gpu-memory-utilization=0.84"]),
+        (workspace(instance_type=None), ["--gpu-memory-utilization=0.84"]),
+        (workspace(instance_type=A10), ["--gpu-memory-utilization=0.82"]),
+        (workspace(instance_type=A10_2), ["--gpu-memory-utilization=0.82"]),
+        (
+            workspace(instance_type=A10, resource={"partition": {"mode": "mig", "profile": "1g.5gb"}}),
+            ["--gpu-memory-utilization=0.84"],
+        ),
+        (
+            [config_map("vllm: {gpu_memory_utilization: 0.95}"), workspace(inference={"config": "c"})],
+            ["--gpu_memory_utilization", "0.95"],
+        ),
+    ],
+)
+def test_kaito_states_the_share_of_memory_unless_the_config_map_does(document: object, shares: list[str]) -> None:
+    [engine] = read_manifest(document, "", [])
+    assert [word for word in engine.words if "memory" in word or word == "0.95"] == shares
 
 
 @table(
