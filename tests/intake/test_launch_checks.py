@@ -800,6 +800,22 @@ REFUSED: list[Row] = [
         X,
         [('"Error: --enable-log-outputs requires --enable-log-requests" (args[2]); add `--enable-log-requests`')],
     ),
+    *(
+        (
+            "port-is-uri",
+            release,
+            ["--model", "x"],
+            {**X, "env": {"VLLM_PORT": "tcp://10.0.0.1:8000"}},
+            [
+                (
+                    "\"VLLM_PORT 'tcp://10.0.0.1:8000' appears to be a URI. This may be caused by a Kubernetes service "
+                    'discovery issue"; set it to a number, or remove it; if Kubernetes sets it for a Service named '
+                    "`vllm`, rename the Service or set `enableServiceLinks: false`"
+                )
+            ],
+        )
+        for release in ("0.20.0", NEW)
+    ),
     (
         "detailed-traces",
         NEW,
@@ -1782,6 +1798,8 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
     (NEW, ["--model", "x", "--max-model-len", "4096"], X),
     ("0.23.0", ["--model", "x", "--max-model-len", "32768", "-tp", "8"], {"models": {"x": FLAT}}),
     (NEW, ["--model", "x", "--max-model-len", "8192"], {**X, "env": ALLOWED}),
+    (NEW, ["--model", "x"], {**X, "env": {"VLLM_PORT": "8000"}}),
+    (NEW, ["--model", "x"], {**X, "env": {"VLLM_PORT_8000_TCP": "tcp://10.0.0.1:8000"}}),
     ("0.23.0", ["--model", "x", "--max-model-len", "8192"], {"models": {"x": yarn(4.0)}}),
     (NEW, ["--model", "dense", "--max-model-len", "1m"], {}),
     (NEW, ["--model", "x", "--quantization", "gptq"], {**X, "files": {"x/quantize_config.json": "{}"}}),
