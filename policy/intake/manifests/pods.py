@@ -31,6 +31,7 @@ from policy.intake.manifests.hooks import read_hooks
 from policy.intake.manifests.image_labels import labelled_version
 from policy.intake.manifests.mounts import Mounts, mount_paths
 from policy.intake.manifests.placed_programs import placed_programs
+from policy.intake.manifests.service_links import note_port
 from policy.intake.manifests.volume_mounts import volume_mounts
 from policy.intake.model.redirection import MAY_DIFFER
 from policy.messages import quoted
@@ -217,6 +218,7 @@ def read_container(
     if pod is not None:
         if _replaces_hub(pod.get("hostAliases")):
             draft.note(HUB_ALIAS)
+        note_port(pod, draft)
         draft.hardware += pod_signs(pod)
         read_files(container, pod, draft)
         if mounted:

@@ -297,6 +297,10 @@ class ManifestReader:
                 return same_name[namespace]
         return next(iter(same_name.values())) if self.namespace is None and len(same_name) == 1 else None
 
+    def has_beside(self, identity: tuple[str, str], name: str) -> bool:
+        """Whether an object that others refer to is in the namespace of the current object, or both state none."""
+        return self.namespace in self._referenced.get((*identity, name), ())
+
     def may_refer(self, identity: tuple[str, str], name: str) -> bool:
         """Whether the current object, which states no namespace, may refer to one of several objects of this name."""
         return self.namespace is None and len(self._referenced.get((*identity, name), {})) > 1

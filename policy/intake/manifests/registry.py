@@ -57,6 +57,7 @@ from policy.intake.manifests.reading import (
     TooManyFaults,
     read_separately,
 )
+from policy.intake.manifests.service_links import SERVICE, collect_service
 from policy.intake.manifests.unread_fields import field_doubts, unread_fields
 from policy.messages import listed, nearest, quoted
 
@@ -85,8 +86,8 @@ REFERENCED_KINDS: Final = CLUSTER_KINDS | {
     *((ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime"), helm_objects.CHART, helm_objects.CHART_CONFIG)
 }
 """The kinds of llmaz, OME and K3s to which others refer by name; those of ``CLUSTER_KINDS`` have no namespace."""
-COLLECTED_KINDS: Final = REFERENCED_KINDS | {CONFIG_MAP, LLM_CONFIG, *RUNTIMES}
-"""The kinds to which other objects of a manifest refer; they are read first."""
+COLLECTED_KINDS: Final = REFERENCED_KINDS | {CONFIG_MAP, LLM_CONFIG, SERVICE, *RUNTIMES}
+"""The kinds to which other objects of a manifest refer, or that change their variables; they are read first."""
 
 ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("", "Pod"): workloads.read_one_pod,
@@ -346,6 +347,8 @@ def _collect_referenced(node: ManifestNode) -> None:
         data = {key: item.value if isinstance(item.value, str) else None for key, item in node.get("data").fields()}
         if name is not None:
             node.reader.add_config_map(_namespace(node), name, data)
+    elif identity == SERVICE:
+        collect_service(node, _namespace(node))
     elif identity == LLM_CONFIG:
         name = node.get("metadata", "name").text()
         if name is not None:
