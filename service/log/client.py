@@ -39,6 +39,7 @@ MAX_UNCONFIRMED: Final = 64 << 20
 """Bytes of batches that may be unconfirmed."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
 CUMULATIVE_COUNTS: Final = ("written", "spilled", "replayed", "lost", "deleted", "lost_files", "lost_file_records")
+NOT_STARTED: Final = "the log process could not be started"
 TOO_MANY: Final = "too many decisions wait to be recorded"
 
 log = logging.getLogger("runner_policy")
@@ -193,7 +194,11 @@ class LogClient(asyncio.Protocol):
         """Start a log process, and send it the unconfirmed batches."""
         if self._process is not None:
             self._process.poll()
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self._set_unavailable(f"{NOT_STARTED}: {error}")
+            return
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220, S603  # it does not wait; our own module, by our own interpreter
                 [*COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
@@ -201,7 +206,7 @@ class LogClient(asyncio.Protocol):
             self._transport, _ = await self._loop.create_connection(lambda: self, sock=ours)
         except OSError as error:
             ours.close()
-            self._set_unavailable(f"the log process could not be started: {error}")
+            self._set_unavailable(f"{NOT_STARTED}: {error}")
             return
         finally:
             theirs.close()

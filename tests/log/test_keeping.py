@@ -345,6 +345,24 @@ async def test_a_log_process_that_is_killed_is_replaced_and_every_record_is_writ
         assert state_of(log, "written", "spilled", "lost", "overflowed") == [1000, 0, 0, 0]
 
 
+async def test_a_log_process_that_lacks_an_open_file_to_start_is_started_later(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    async with running_log(sqlite) as log:
+        ids = await stored(log, new_entry, 1)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            kill(log._process)
+            ids += note(log, new_entry, 1)
+            await until(lambda: log.state()["last_error"].startswith("the log process could not be started"), log)
+            assert log.waiting == 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await flushed(log)
+        assert sqlite.ids() == sorted(ids)
+
+
 RECORD_COMMIT_SETTING = """
     CREATE TABLE commits (setting text);
     CREATE FUNCTION record_setting() RETURNS trigger LANGUAGE plpgsql AS
