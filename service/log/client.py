@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from service.log.messages import Ack, Counts
+from service.log.messages import MAINTENANCE_INTERVAL, Ack, Counts
 from service.log.record import line
 from service.problems import LogUnavailable
 
@@ -33,6 +33,8 @@ SWEEP_INTERVAL: Final = 1.0
 """Seconds between two checks for requests that have waited too long."""
 STORE_TIMEOUTS: Final = 2
 """How many store timeouts a request waits: one for the store, and one for everything else."""
+SILENCE_MARGIN: Final = 5.0
+"""Seconds that a busy machine or disk may add to the longest silence of a log process that works."""
 RESTART_DELAY: Final = 1.0
 """Seconds between two starts of the log process."""
 MAX_UNCONFIRMED: Final = 64 << 20
@@ -40,6 +42,7 @@ MAX_UNCONFIRMED: Final = 64 << 20
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
 CUMULATIVE_COUNTS: Final = ("written", "spilled", "replayed", "lost", "deleted", "lost_files", "lost_file_records")
 NOT_STARTED: Final = "the log process could not be started"
+SILENT: Final = "the log process has not answered for {:.0f} s"
 TOO_MANY: Final = "too many decisions wait to be recorded"
 
 log = logging.getLogger("runner_policy")
@@ -72,6 +75,7 @@ class LogClient(asyncio.Protocol):
         self._sweeping = False
         self._number = 0
         self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
         self._flushing: asyncio.Handle | None = None
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,12 +94,20 @@ class LogClient(asyncio.Protocol):
 
     @property
     def can_record(self) -> bool:
-        """Whether the store or the disk accepts records, as the log process last reported."""
-        return self._counts.can_record
+        """Whether the store or the disk accepts records, as a log process that still answers last reported."""
+        return self._counts.can_record and not self._is_silent()
 
     def state(self) -> dict[str, Any]:
         """The state of the log, for ``/readyz?verbose``."""
-        return {**asdict(self.counts), "overflowed": self.overflowed, "waiting": self.waiting}
+        fields = {**asdict(self.counts), "overflowed": self.overflowed, "waiting": self.waiting}
+        if self._is_silent():
+            fields |= {"can_record": False, "last_error": SILENT.format(self._loop.time() - self._heard)}
+        return fields
+
+    def _is_silent(self) -> bool:
+        """Whether the log process hangs: it was silent for longer than one that works."""
+        longest = MAINTENANCE_INTERVAL + self._config.timeout + SILENCE_MARGIN
+        return self._transport is not None and self._loop.time() - self._heard > longest
 
     def note(self, entry: LogEntry | bytes) -> None:
         """Queue a decision; above the limit it is dropped and counted."""
@@ -204,6 +216,7 @@ class LogClient(asyncio.Protocol):
                 [*COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
             self._transport, _ = await self._loop.create_connection(lambda: self, sock=ours)
+            self._heard = self._loop.time()
         except OSError as error:
             ours.close()
             self._set_unavailable(f"{NOT_STARTED}: {error}")
@@ -216,6 +229,7 @@ class LogClient(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle acknowledgements of the log process."""
+        self._heard = self._loop.time()
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for text in lines:
             ack = self._decode(text)

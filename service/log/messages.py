@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+MAINTENANCE_INTERVAL: Final = 5.0
+"""Seconds between two runs of the log process's maintenance, each of which is acknowledged within the timeout."""
 
 
 class LogConfig(Struct, frozen=True):

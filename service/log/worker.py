@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.log.maintenance import Maintenance
-from service.log.messages import Ack, Counts, LogConfig
+from service.log.messages import MAINTENANCE_INTERVAL, Ack, Counts, LogConfig
 from service.log.spill import Spill, SpillFailed
 from service.log.store import StoreFailed, error_text, read_url
 from service.log.store_thread import StoreThread, TaskResult
@@ -37,8 +37,6 @@ BACKLOG: Final = 4000
 """Rows that may wait for a slow store before they are spilled."""
 RETRY: Final = 1.0
 """Seconds between two attempts to use a failed store."""
-MAINTENANCE_INTERVAL: Final = 5.0
-"""Seconds between two runs of the maintenance."""
 NOT_RECORDED: Final = "neither the store nor the local disk accepted it"
 
 

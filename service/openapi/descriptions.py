@@ -376,12 +376,12 @@ LOG_COUNTS: Final = {
     "lost": "decisions that are in neither",
     "deleted": "records that were deleted because they were too old or too many",
     "store_up": "whether the store accepted the last decisions",
-    "last_error": "why it did not; empty if it did",
+    "last_error": "why it did not, or that the log process does not answer; otherwise empty",
     "spill_bytes": "bytes on the local disk",
     "lost_files": "files of the log that were deleted, replaced or damaged",
     "lost_file_records": "decisions that this process wrote to them",
     "last_lost_file": "the last such file; empty if there is none",
-    "can_record": "whether the store or the disk accepts decisions",
+    "can_record": "whether the store or the disk accepts decisions, and the log process answers",
 }
 """The meaning of each count of the decision log."""
 RULE_FIELDS: Final = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ import httpx
 import pytest
 from api.conftest import PATIENCE, Server, environment, listening, service_process
 from log.conftest import FACTS, log_metrics, log_state, wait_for
+from processes import command_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -184,3 +186,31 @@ def test_decisions_are_answered_while_the_store_hangs(
             wait_for(lambda: not log_state(client)["waiting"])
         wait_for(lambda: log_state(client)["replayed"] == 20)
         assert on_server.ids() == sorted(answered)
+
+
+@pytest.mark.slow
+def test_the_service_is_not_ready_while_the_process_of_its_required_log_hangs(
+    serve: Callable[..., AbstractContextManager[Server]], sqlite: LogTarget
+) -> None:
+    variables = {
+        "RUNNER_POLICY_LOG": sqlite.url,
+        "RUNNER_POLICY_LOG_REQUIRED": "true",
+        "RUNNER_POLICY_LOG_TIMEOUT": "1",
+    }
+    with serve(**variables) as service, service.client() as client:
+        assert (client.get("/readyz").status_code, log_state(client)["can_record"]) == (200, True)
+        log_process = command_of(*log_processes(service.process.pid))
+        assert log_process is not None
+        os.kill(log_process, signal.SIGSTOP)
+        try:
+            wait_for(lambda: client.get("/readyz").status_code == 503)
+            assert client.post("/v1/decisions", json=REQUEST).status_code == 503
+            state = log_state(client)
+            assert not state["can_record"]
+            assert re.fullmatch(r"the log process has not answered for \d+ s", state["last_error"])
+            assert client.get("/livez").status_code == 200
+        finally:
+            os.kill(log_process, signal.SIGCONT)
+        wait_for(lambda: client.get("/readyz").status_code == 200)
+        assert client.post("/v1/decisions", json=REQUEST).status_code == 200
+        wait_for(lambda: log_state(client)["last_error"] == "")
