@@ -1,15 +1,18 @@
 """Records printed on standard output, one line of JSON for each.
 
-No request waits for the reader: unread lines are queued up to a limit, and then dropped. Lines of several processes are
-not interleaved as long as none is longer than a pipe accepts in one write.
+No request waits for the reader: unread lines are queued up to a limit, and then dropped. So is a line that cannot be
+written, after which the next ones are tried. Lines of several processes are not interleaved as long as none is longer
+than a pipe accepts in one write.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import errno
 import logging
 import os
+import select
 import sys
 import threading
 import time
@@ -26,6 +29,9 @@ LINGER: Final = 0.02
 """Seconds a record waits to be printed with others."""
 MAX_QUEUED: Final = 16 << 20
 """Bytes that may be queued."""
+PAUSE: Final = 0.1
+"""Seconds to the next line if the disk is full: meanwhile the lines are queued instead of dropped."""
+DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 CLOSE_TIMEOUT: Final = 2.0
 """Seconds to print the queued records when the service stops."""
 
@@ -37,14 +43,18 @@ class Printer:
 
     def __init__(self, labels: str) -> None:
         """``labels`` are the labels of every record, as JSON."""
-        self.dropped = 0
-        """Records that were not read in time."""
+        self._unread = self._failed = 0  # records; the event loop writes one, the thread the other
         self._labels = labels
         self._entries: list[LogEntry | bytes] = []
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._queued = self._written = 0  # bytes; the event loop writes one, the thread the other
         self._is_dropping = False
         self._thread: threading.Thread | None = None
+
+    @property
+    def dropped(self) -> int:
+        """Records that were not read in time, or could not be written."""
+        return self._unread + self._failed
 
     def note(self, entry: LogEntry | bytes) -> None:
         """Queue a record; above the limit it is dropped and counted."""
@@ -76,7 +86,7 @@ class Printer:
             self._lines.put(line)
 
     def _drop(self) -> None:
-        self.dropped += 1
+        self._unread += 1
         if not self._is_dropping:
             log.error("decisions are not printed: standard output is not being read", extra={"dropped": self.dropped})
         self._is_dropping = True
@@ -84,14 +94,48 @@ class Printer:
     def _run(self) -> None:
         target = sys.stdout.fileno()
         is_terminal = os.isatty(target)
+        output = _Output(target)
+        is_failing = False
         while True:
             queued = self._lines.get()
-            line = escape_lines(queued.decode()).encode() if is_terminal else queued
-            written = 0
             try:
-                while written < len(line):
-                    written += os.write(target, line[written:])
+                output.write(escape_lines(queued.decode()).encode() if is_terminal else queued)
             except OSError as error:
-                log.error("decisions are not printed any more", extra={"error": error.strerror})  # noqa: TRY400  # the traceback adds nothing
-                return
+                self._failed += 1
+                if not is_failing:
+                    message = "decisions are not printed: standard output cannot be written"
+                    log.error(message, extra={"error": error.strerror})  # noqa: TRY400  # the traceback adds nothing
+                is_failing = True
+                if error.errno in DISK_FULL:
+                    time.sleep(PAUSE)
+            else:
+                if is_failing:
+                    log.info("decisions are printed again", extra={"dropped": self.dropped})
+                is_failing = False
             self._written += len(queued)
+
+
+class _Output:
+    """Lines written to a file descriptor, each on a line of its own, also after one that was written in part."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._is_within_line = False
+        self._writable = select.poll()
+        self._writable.register(target, select.POLLOUT)
+
+    def write(self, line: bytes) -> None:
+        """Write a line with its end; wait for the reader even if the descriptor does not block.
+
+        Raises:
+            OSError: it is not written, or only in part.
+        """
+        rest = b"\n" + line if self._is_within_line else line
+        while rest:
+            try:
+                written = os.write(self._target, rest)
+            except BlockingIOError:
+                self._writable.poll()
+                continue
+            self._is_within_line = not rest[:written].endswith(b"\n")
+            rest = rest[written:]

@@ -103,7 +103,9 @@ FAMILIES: Final[dict[str, Family]] = {
         "counter", "files of the log that were deleted, replaced or damaged after they were opened"
     ),
     "runner_policy_log_lost_file_records": Family("counter", "decisions recorded in files that were lost later"),
-    "runner_policy_log_stdout_dropped": Family("counter", "decisions not printed because standard output was not read"),
+    "runner_policy_log_stdout_dropped": Family(
+        "counter", "decisions not printed because standard output was not read, or could not be written"
+    ),
     "runner_policy_log_store_up": Family("gauge", "whether the log's store accepted the last decisions", merge="min"),
     "runner_policy_admission_reviews": Family(
         "counter",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
+import sys
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,7 @@ import pytest
 from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening, serving
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from log.conftest import FACTS, LABELS, TODAY, running_log, until, wait_for
+from log.conftest import FACTS, LABELS, TODAY, id_of, running_log, until, wait_for
 from msgspec.structs import replace
 from processes import bound
 
@@ -23,6 +26,7 @@ from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.fastpath.request_decoder import decode_fast
 from policy.request.request import read_request
 from service.log.record import SentRecord, line, record, row
+from service.log.stdout import Printer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -334,6 +338,69 @@ def test_decisions_are_answered_if_printed_records_are_not_read(tmp_path: Path) 
         os.close(reader)
         assert process.wait(PATIENCE) == 0
     assert json.loads(first.partition(b"\n")[0])["path"] == "v1/decisions/batch"
+
+
+@contextmanager
+def piped_output() -> Iterator[tuple[int, int]]:
+    """A pipe in place of standard output: the ends for reading and for writing."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb", 0) as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", file)
+        yield reader, writer
+
+
+def printed(text: bytes) -> list[str]:
+    """The ids of the records in lines of JSON; empty for an empty line."""
+    return [json.loads(line)["decision_id"] if line else "" for line in text.split(b"\n")[:-1]]
+
+
+async def test_records_are_printed_again_after_some_could_not_be(
+    new_entry: Callable[..., LogEntry], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pipe's reader ends within a line; then the output is a full disk, and then one with space."""
+    caplog.set_level("INFO")
+    entries = [new_entry() for _ in range(5)]
+    printer = Printer(json.dumps({"id": "x" * 200_000}))  # more than a pipe accepts in one write
+    with piped_output() as (reader, writer):
+        printer.note(entries[0])
+        await until(lambda: select.select([reader], [], [], 0)[0])
+        os.close(reader)
+        await until(lambda: printer.dropped == 1)
+        for name, new in (("/dev/full", entries[1:3]), (str(tmp_path / "printed.jsonl"), entries[3:])):
+            target = os.open(name, os.O_WRONLY | os.O_CREAT)
+            os.dup2(target, writer)
+            os.close(target)
+            for entry in new:
+                printer.note(entry)
+            printer.close()
+            await until(lambda: printer._written == printer._queued)
+    assert printed((tmp_path / "printed.jsonl").read_bytes()) == ["", *map(id_of, entries[3:])]
+    assert printer.dropped == 3
+    assert [(each.levelname, each.message) for each in caplog.records if "printed" in each.message] == [
+        ("ERROR", "decisions are not printed: standard output cannot be written"),
+        ("INFO", "decisions are printed again"),
+    ]
+
+
+async def test_no_record_is_dropped_if_standard_output_does_not_block(new_entry: Callable[..., LogEntry]) -> None:
+    entries = [new_entry() for _ in range(200)]
+    printer = Printer(json.dumps({"id": "x" * 10_000}))
+    parts: list[bytes] = []
+    with piped_output() as (reader, writer):
+        os.set_blocking(writer, False)
+        os.set_blocking(reader, False)
+
+        def read_all() -> bool:
+            with suppress(BlockingIOError):
+                parts.append(os.read(reader, 1 << 20))
+            return sum(part.count(b"\n") for part in parts) == len(entries)
+
+        for entry in entries:
+            printer.note(entry)
+        await until(lambda: not select.select([], [writer], [], 0)[1])
+        await until(read_all)
+        os.close(reader)
+    assert (printed(b"".join(parts)), printer.dropped) == (list(map(id_of, entries)), 0)
 
 
 @pytest.mark.parametrize(
