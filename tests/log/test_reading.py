@@ -28,6 +28,7 @@ from policy.errors import RequestInvalid
 from service.api import catalogue
 from service.limits.slots import Slots
 from service.log import query as reading
+from service.log import tail
 from service.log.filters import FILTERS
 from service.log.query import LogFilter, page, read_filter, stream
 from service.log.record import StoredRow, first_id, row_size, timestamp
@@ -634,6 +635,36 @@ def test_a_followed_record_is_shown_once_even_if_it_is_late(target: LogTarget) -
     assert ids(following.new_records()) == ids([ROWS[91], ROWS[94], ROWS[96]])
     filled_store(target, [decision(80), ROWS[97]]).close()  # one of them is too late
     assert ids(following.new_records()) == ids([ROWS[97]])
+    store.close()
+
+
+def test_a_followed_record_is_shown_once_however_many_records_one_query_scans(
+    target: LogTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "MAX_SCANNED", 4)  # of eleven within ten seconds
+    store = filled_store(target, ROWS[:30])
+    following = LogTail(store, 3)
+    assert ids(following.newest) == ids(ROWS[27:30])
+    assert ids(following.new_records()) == []
+    filled_store(target, ROWS[32:50]).close()
+    assert [ids(following.new_records()) for _ in range(2)] == [ids(ROWS[32:50]), []]
+    late = [decision(42), decision(47)]
+    filled_store(target, [*late, ROWS[50]]).close()
+    assert [ids(following.new_records()) for _ in range(2)] == [ids([*late, ROWS[50]]), []]
+    store.close()
+
+
+def test_of_too_many_followed_records_the_oldest_are_forgotten(
+    target: LogTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "MAX_SCANNED", 4)
+    monkeypatch.setattr(tail, "MAX_SEEN", 5)
+    store = filled_store(target, ROWS[:30])
+    following = LogTail(store, 3)
+    late = decision(27)
+    filled_store(target, [decision(24), late, ROWS[30]]).close()  # the first is older than those that are remembered
+    assert [ids(following.new_records()) for _ in range(2)] == [ids([late, ROWS[30]]), []]
+    assert following._seen == {late.decision_id, *ids(ROWS[27:31])}
     store.close()
 
 
