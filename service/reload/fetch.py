@@ -7,14 +7,18 @@ checked out, and no program is run except ``ssh`` if the remote's URL asks for i
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import resource
+import shutil
 import signal
 import sys
 from collections import deque
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from time import sleep, time
 from typing import TYPE_CHECKING, Any, Final
@@ -47,6 +51,8 @@ WHOLE_HISTORY: Final = 0x7FFFFFFF
 """The depth by which git fetches the whole history, including what was left out before."""
 LEFTOVERS: Final = ("objects/pack/tmp*.pack", "objects/pack/*.lock", "shallow.lock")
 """The files that a fetch leaves if it is ended."""
+STORED: Final = ("objects/pack/*", "refs/heads/*")
+"""The files of a local copy to which a commit was fetched."""
 PARENT_CHECK: Final = 0.2
 """Seconds between two checks whether the service still runs."""
 
@@ -245,10 +251,10 @@ class Branch:
         """
         folder, limits = Path(self._job.folder), self._job.limits
         ended = time() - 2 * limits.seconds
-        for path in (path for pattern in LEFTOVERS for path in folder.glob(pattern)):
+        for path in chain(folder.parent.glob(f"{folder.name}.*"), *map(folder.glob, LEFTOVERS)):
             with suppress(OSError):  # another service that shares the folder has removed it
                 if path.stat().st_mtime < ended:
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
         if sum(_size(path) for path in folder.glob("objects/pack/*")) > limits.stored:
             raise RulesSourceFailed(
                 f"{folder} has more than {limits.stored:,} bytes; remove it to have it created again"
@@ -262,15 +268,48 @@ def open_repository(folder: Path) -> Repo:
         RulesSourceFailed: it cannot be read or created.
     """
     try:
+        if not _is_created(folder):
+            _create(folder)
+    except OSError as error:
+        raise RulesSourceFailed(f"{folder}: {error.strerror}") from error
+    try:
         return Repo(str(folder))
-    except NotGitRepository:
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return Repo.init_bare(str(folder))
-        except OSError as error:
-            raise RulesSourceFailed(f"{folder}: {error.strerror}") from error
-    except (OSError, ValueError) as error:
+    except (NotGitRepository, OSError, ValueError) as error:
         raise RulesSourceFailed(f"{folder} cannot be read: {error}; remove it to have it created again") from error
+
+
+def _is_created(folder: Path) -> bool:
+    """Whether there is something that must not be replaced: a local copy, commits, or no folder at all.
+
+    The configuration is the last file that git needs and ``init_bare`` writes.
+    """
+    if not folder.is_dir():
+        return folder.exists()
+    return (folder / "config").exists() or any(path for pattern in STORED for path in folder.glob(pattern))
+
+
+def _create(folder: Path) -> None:
+    """Create the local copy, also in place of one whose creation was ended; several processes may do so at once.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # some network file systems do not lock a folder
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_created(folder):
+            return
+        with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as temporary:
+            made = Path(temporary) / "made"
+            made.mkdir(mode=0o700)
+            Repo.init_bare(str(made)).close()
+            with suppress(FileNotFoundError):
+                folder.rename(Path(temporary) / "incomplete")
+            made.rename(folder)
+    finally:
+        os.close(lock)
 
 
 def ssh_command(silence: float) -> str:

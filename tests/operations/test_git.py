@@ -17,6 +17,7 @@ import struct
 import subprocess
 import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
@@ -35,6 +36,7 @@ from ports import port_of_nobody
 from policy.errors import RulesInvalid
 from service.reload import git as gitrules
 from service.reload.address import RulesSourceFailed
+from service.reload.fetch import open_repository
 from service.reload.signatures import NotSigned, SignersInvalid, read_signers, verify
 from service.settings import Settings
 
@@ -846,12 +848,49 @@ def test_what_an_ended_fetch_left_is_removed(remote: Remote, tmp_path: Path, mon
     assert accepted_title(remote) == "First"
     folder = gitrules.Remote(Settings(rules_git=remote.url))._folder
     left = [folder / name for name in ("objects/pack/tmpabc.pack", "objects/pack/pack-1.idx.lock", "shallow.lock")]
+    ended_creation = folder.with_name(f"{folder.name}.abc")
+    ended_creation.mkdir()
+    os.utime(ended_creation, (0, 0))
     for path in left:
         path.touch()
         os.utime(path, (0, 0))
     remote.commit("Second")
     assert accepted_title(remote) == "Second"
-    assert [path for path in left if path.exists()] == []
+    assert [path for path in (*left, ended_creation) if path.exists()] == []
+
+
+CREATED = ("branches", "refs", "refs/tags", "refs/heads", "hooks", "info", "objects", "objects/info", "objects/pack")
+"""The folders of a local copy, in the order in which they are created before its files."""
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, 9])
+def test_a_local_copy_whose_creation_was_ended_is_created_again(tmp_path: Path, number: int) -> None:
+    """By several processes at once."""
+    folder = tmp_path / "state" / "rules.git"
+    folder.parent.mkdir()
+    for name in ("", *CREATED[:number]):
+        (folder / name).mkdir(mode=0o700)
+    with ThreadPoolExecutor(4) as pool:
+        for repository in pool.map(open_repository, [folder] * 4):
+            repository.close()
+    assert (folder.stat().st_mode & 0o777, [path.name for path in folder.parent.iterdir()]) == (0o700, ["rules.git"])
+    assert {path.name for path in folder.iterdir()} >= {"HEAD", "config"}
+
+
+def test_a_local_copy_that_lacks_a_part_keeps_its_commits(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    remote.commit("First")
+    assert accepted_title(remote) == "First"
+    origin = gitrules.Remote(Settings(rules_git=remote.url))
+    for name in ("config", "objects"):
+        (origin._folder / name).rename(tmp_path / name)
+    with pytest.raises(RulesSourceFailed, match=r"\.git cannot be read: .*; remove it to have it created again"):
+        origin.read()
+    for name in ("config", "objects"):
+        (tmp_path / name).rename(origin._folder / name)
+    assert "title: First" in origin.read().rules[RULE]
 
 
 @pytest.mark.slow
