@@ -49,8 +49,8 @@ FIRST_DEPTH: Final = 1
 """The depth of the first fetch, when no commit was accepted before."""
 WHOLE_HISTORY: Final = 0x7FFFFFFF
 """The depth by which git fetches the whole history, including what was left out before."""
-LEFTOVERS: Final = ("objects/pack/tmp*.pack", "objects/pack/*.lock", "shallow.lock")
-"""The files that a fetch leaves if it is ended."""
+LEFTOVERS: Final = ("objects/pack/tmp*.pack", "objects/pack/*.lock", "shallow.lock", "refs/heads/*.lock")
+"""The files that a fetch leaves if it is ended, and the service while it stores the accepted commit."""
 STORED: Final = ("objects/pack/*", "refs/heads/*")
 """The files of a local copy to which a commit was fetched."""
 PARENT_CHECK: Final = 0.2

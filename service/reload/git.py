@@ -67,6 +67,7 @@ class Remote:
         )
         self._commit: str | None = None
         self._accepted: str | None = None
+        self._is_stored = True
         self._refused: tuple[str, str] | None = None
 
     @property
@@ -86,6 +87,8 @@ class Remote:
             RulesInvalid: a file of the commit cannot be read.
         """
         found = self._outcome()
+        if not self._is_stored:
+            self._is_stored = self._store_accepted() is None
         if found.failure in {FetchFailure.UNAVAILABLE, FetchFailure.ROLLBACK} and self._commit is None:
             stored = self._outcome(fetches=False)
             if stored.failure is not FetchFailure.UNAVAILABLE:
@@ -99,15 +102,27 @@ class Remote:
         return Sources(found.rules, found.cases)
 
     def mark_accepted(self) -> None:
-        """Store the commit read last: a start without the remote uses it, and later commits must descend from it."""
+        """Store the commit read last: a start without the remote uses it, and later commits must descend from it.
+
+        If it cannot be stored, it is tried again after each fetch.
+        """
         assert self._commit is not None
         self._accepted = self._commit
+        error = self._store_accepted()
+        self._is_stored = error is None
+        if error is not None:
+            message = "the accepted commit could not be stored; after a restart it is not known; this is tried again"
+            log.error(message, extra={"error": str(error)})
+
+    def _store_accepted(self) -> Exception | None:
+        """Store the accepted commit in the local copy; return why that failed."""
+        assert self._accepted is not None
         try:
             with closing(open_repository(self._folder)) as repository:
-                repository.refs[Ref(self._ref.encode())] = ObjectID(self._commit.encode())
+                repository.refs[Ref(self._ref.encode())] = ObjectID(self._accepted.encode())
         except (RulesSourceFailed, OSError, FileLocked) as error:
-            message = "the accepted commit could not be stored; after a restart it is not known"
-            log.error(message, extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
+            return error
+        return None
 
     def mark_unused(self) -> None:
         """Nothing to do for a remote, which is read at each interval."""

@@ -859,6 +859,34 @@ def test_what_an_ended_fetch_left_is_removed(remote: Remote, tmp_path: Path, mon
     assert [path for path in (*left, ended_creation) if path.exists()] == []
 
 
+def test_an_accepted_commit_is_stored_once_the_lock_of_a_killed_service_is_old(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    remote.commit("First")
+    first = remote.head()
+    assert accepted_title(remote) == "First"
+    origin = gitrules.Remote(Settings(rules_git=remote.url))
+    stored = origin._folder / origin._ref
+    lock = stored.with_name(f"{stored.name}.lock")
+    lock.touch()
+    remote.commit("Second")
+    origin.read()
+    origin.mark_accepted()
+    origin.read()
+    assert [each.message for each in caplog.records] == [
+        "the accepted commit could not be stored; after a restart it is not known; this is tried again"
+    ]
+    assert first is not None
+    assert stored.read_text().strip() == first.decode()
+    os.utime(lock, (0, 0))
+    origin.read()
+    second = remote.head()
+    assert second is not None
+    assert stored.read_text().strip() == second.decode()
+    assert not lock.exists()
+
+
 CREATED = ("branches", "refs", "refs/tags", "refs/heads", "hooks", "info", "objects", "objects/info", "objects/pack")
 """The folders of a local copy, in the order in which they are created before its files."""
 
