@@ -17,6 +17,7 @@ const SHARED_KINDS = new Set([
   "HelmChartConfig",
   "LLMInferenceServiceConfig",
   "OpenModel",
+  "Service",
   "ServingRuntime",
 ]);
 const INDEX = /^((?:items)?)\[(\d+)\]/;
