@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class IdleReaper:
-    """Closes connections that do not send the whole of a request, or read nothing of their response, for too long.
+    """Closes connections whose clients do not send the whole of a request, read nothing of a response, or do not end.
 
     Those that are idle after a whole request have longer, the server's keep-alive timeout.
     """
@@ -25,6 +25,11 @@ class IdleReaper:
         """The connections that wait for the rest of a request, each with its last request so far and since when."""
         self._unread: dict[Connection, tuple[int, float]] = {}
         """The unsent bytes of each connection, and when their number last decreased."""
+        self._closing: dict[Connection, float] = {}
+        """The connections that are closing without unsent bytes of their own, and since when.
+
+        Over TLS these are the transport's below; it ends only when the client has read them, and nothing limits that.
+        """
 
     def sweep(self) -> None:
         """Close connections that have been inactive for too long; to be called about every second."""
@@ -46,6 +51,14 @@ class IdleReaper:
             connection: self._unread_since(connection, size, now) for connection, size in left.items() if size
         }
         for connection, (_, since) in self._unread.items():
+            if now - since > self._seconds:
+                connection.transport.abort()
+        self._closing = {
+            connection: self._closing.get(connection, now)
+            for connection, size in left.items()
+            if not size and connection.transport.is_closing()
+        }
+        for connection, since in self._closing.items():
             if now - since > self._seconds:
                 connection.transport.abort()
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import socket
+import ssl
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from api.conftest import PATIENCE
 from operations.test_response_writer import GET, Transport
 from uvicorn import Config
 from uvicorn.server import ServerState
 
 from service.transport.connection import Connection
 from service.transport.idle import IdleReaper
+from service.transport.sockets import Loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from starlette.types import Receive, Scope, Send
+    from shared_services import SharedServices
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEEP_ALIVE = 75
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
@@ -28,12 +33,15 @@ async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body"})
 
 
-@asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Connection, Transport]]:
+def unconnected(app: ASGIApp = app) -> Connection:
     config = Config(app, http=Connection, ws="none", log_level="critical", timeout_keep_alive=KEEP_ALIVE)
     config.load()
-    transport, state = Transport(), ServerState()
-    connection = Connection(config, state, {})
+    return Connection(config, ServerState(), {})
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Connection, Transport]]:
+    transport, connection = Transport(), unconnected()
     connection.connection_made(transport)
     yield connection, transport
     connection.connection_lost(None)
@@ -122,5 +130,70 @@ def test_each_unfinished_request_has_that_time_by_itself() -> None:
             reaper.sweep()
             reaper.sweep()
             return [*found, transport.closed]
+
+    assert asyncio.run(run()) == [False, False, False, True]
+
+
+LARGE = b"x" * 50_000
+"""More than the small buffers of two sockets hold, and less than makes uvloop pause its TLS."""
+
+
+async def large(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(LARGE))]})
+    await send({"type": "http.response.body", "body": LARGE})
+
+
+def test_a_client_that_ends_tls_and_does_not_read_its_answer_keeps_no_connection(
+    shared_services: SharedServices,
+) -> None:
+    """uvloop then considers TLS as ended, and waits without a limit until the client has read what is encrypted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*shared_services.certificate)
+
+    async def run() -> None:
+        connection = unconnected(large)
+        with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as plain:
+            plain.settimeout(PATIENCE)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            plain.connect(listening.getsockname())
+            accepted, _ = listening.accept()
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            client, _ = await asyncio.gather(
+                asyncio.to_thread(shared_services.client_context.wrap_socket, plain, server_hostname="127.0.0.1"),
+                asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, ssl=context),
+            )
+            with client:
+                client.sendall(GET)
+                while connection.idle_since is None:  # noqa: ASYNC110  # nothing signals it
+                    await asyncio.sleep(0.01)
+                client.setblocking(False)
+                with suppress(ssl.SSLError):
+                    client.unwrap()
+                while not connection.transport.is_closing():  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                reaper = IdleReaper(0)
+                reaper.sweep()
+                await asyncio.sleep(0.1)
+                assert connection in connection.connections
+                reaper.sweep()
+                await asyncio.sleep(0.1)
+                assert connection not in connection.connections
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_a_closing_connection_has_the_time_of_a_body_from_when_it_closes() -> None:
+    async def run() -> list[bool]:
+        found = []
+        async with connected() as (connection, transport):
+            await receive(connection, GET)
+            transport.close()
+            for reaper in (IdleReaper(KEEP_ALIVE), IdleReaper(0)):
+                for _ in range(2):
+                    reaper.sweep()
+                    found.append(transport.aborted)
+        return found
 
     assert asyncio.run(run()) == [False, False, False, True]

@@ -26,7 +26,7 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written: list[bytes] = []
-        self.closed = False
+        self.closed = self.aborted = False
 
     def write(self, data: Any) -> None:
         self.written.append(bytes(data))
@@ -36,6 +36,9 @@ class Transport(asyncio.Transport):
 
     def close(self) -> None:
         self.closed = True
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
 
     def pause_reading(self) -> None:
         pass
