@@ -37,6 +37,8 @@ MAX_HEADERS: Final = 200
 HEAD_TOO_LARGE: Final = head_too_large(MAX_HEAD, MAX_HEADERS)
 MAX_WAITING: Final = 8
 """Requests of a connection that may wait for earlier ones: uvicorn allocates some kilobytes for each."""
+MAX_WAITING_BODY: Final = 65_536
+"""Bytes of a body that are read before the earlier requests are answered; a chunk may follow."""
 CHUNK_SIZE: Final = 4096
 """Bytes parsed at once; they may hold a hundred requests."""
 MAX_TURN: Final = 16_384
@@ -316,8 +318,13 @@ class Connection(HttpToolsProtocol):
                 return
 
     def _is_full(self) -> bool:
-        """Whether the limit of waiting requests, or of unread bytes of a body, is reached."""
-        return len(self.pipeline) >= MAX_WAITING or self.flow.read_paused
+        """Whether the limit of waiting requests, or of unread bytes of a body, is reached.
+
+        ``read_paused`` says nothing about a waiting request: any ``receive`` of the one before resets it.
+        """
+        if len(self.pipeline) >= MAX_WAITING or self.flow.read_paused:
+            return True
+        return bool(self.pipeline) and len(self.pipeline[0][0].body) > MAX_WAITING_BODY
 
     def read_held(self) -> None:
         """Parse some of the held data, if the limits allow it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import socket
@@ -15,11 +16,16 @@ import pytest
 from api.conftest import PATIENCE
 
 from service.run import KEEP_ALIVE
+from service.transport.connection import CHUNK_SIZE, MAX_WAITING_BODY
 
 from .conftest import QWEN, until
+from .test_idle import unconnected
+from .test_response_writer import GET, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.types import Receive, Scope, Send
 
     from .conftest import Service
 
@@ -65,6 +71,42 @@ def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[
         assert resident(service) - before < 40 << 20
         assert client.get("/livez").text == "ok\n"
         assert connection.recv(15) == b"HTTP/1.1 200 OK"
+
+
+def test_a_body_that_waits_for_an_earlier_answer_is_read_up_to_a_limit_and_then_wholly() -> None:
+    """The earlier request notices the end of its client by receiving again and again."""
+    sizes = []
+    body = b"x" * 300_000
+    connection: Any = None
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "GET":
+            for _ in range(100):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.001):
+                        await receive()
+            sizes.append(len(connection.cycle.body))
+        else:
+            found, more = b"", True
+            while more:
+                message = await receive()
+                found, more = found + message["body"], message["more_body"]
+            sizes.append(len(found))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    async def run() -> None:
+        nonlocal connection
+        connection = unconnected(app)
+        connection.connection_made(Transport())
+        connection.data_received(GET + post("/", body, len(body)))
+        while connection.tasks:
+            await asyncio.gather(*connection.tasks)
+        connection.connection_lost(None)
+
+    asyncio.run(run())
+    assert sizes[0] <= MAX_WAITING_BODY + CHUNK_SIZE
+    assert sizes[1:] == [len(body)]
 
 
 @pytest.mark.slow
