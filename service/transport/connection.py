@@ -81,6 +81,7 @@ class Connection(HttpToolsProtocol):
         self.is_rejected = False
         self.headers = []
         self.since = 0.0
+        """When data arrived after it was idle, or it was opened if it was not idle yet."""
         self.idle_since: float | None = None
         """When its last request was answered; ``None`` if data arrived since, and before the first answer."""
         self.unread = 0
@@ -235,7 +236,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def waits_since(self) -> float:
-        """When it became idle, or was opened if it is not idle or had no request."""
+        """When it became idle, or stopped being so; when it was opened, before the first answer."""
         return self.since if self.idle_since is None else self.idle_since
 
     def _abort_without_request(self) -> bool:
@@ -293,7 +294,8 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read data within the limits."""
-        self.idle_since = None
+        if self.idle_since is not None:
+            self.since, self.idle_since = time.monotonic(), None
         if self.held:
             self.held += data
         elif len(data) <= CHUNK_SIZE and not self.pipeline and not self.flow.read_paused:
@@ -331,7 +333,8 @@ class Connection(HttpToolsProtocol):
         if not self.held or self._is_full() or self.transport.is_closing():
             return
         data, self.held = self.held, b""
-        self.idle_since = None
+        if self.idle_since is not None:
+            self.since, self.idle_since = time.monotonic(), None
         self._read(data)
         if not self.held:
             self.flow.release()

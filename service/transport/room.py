@@ -35,7 +35,7 @@ class ReplaceableConnection(Protocol):
 
     @property
     def waits_since(self) -> float:
-        """When it became idle, or was opened if it is not idle or had no request."""
+        """When it became idle, or stopped being so; when it was opened, before the first answer."""
 
 
 class Room:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from uvicorn.server import ServerState
 
 from service.transport.connection import Connection
 from service.transport.idle import IdleReaper
+from service.transport.room import Room
 from service.transport.sockets import Loop
 
 if TYPE_CHECKING:
@@ -132,6 +134,31 @@ def test_each_unfinished_request_has_that_time_by_itself() -> None:
             return [*found, transport.closed]
 
     assert asyncio.run(run()) == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("idle", "further", "slow", "closed"),
+    [(0, b"", 0, False), (60, b"", 0, True), (60, GET[:10], 0, False), (60, GET[:10], 60, True)],
+    ids=["not idle for long", "idle for long", "begins a request", "sends it slowly"],
+)
+def test_a_connection_that_just_began_a_request_is_not_closed_for_another(
+    monkeypatch: pytest.MonkeyPatch, idle: int, further: bytes, slow: int, *, closed: bool
+) -> None:
+    monkeypatch.setattr(Room, "_idle", [])
+    monkeypatch.setattr(Room, "_last_scan", 0.0)
+
+    async def run() -> tuple[bool, bool]:
+        async with connected() as (connection, transport):
+            connection.since -= 600
+            await receive(connection, GET)
+            assert connection.idle_since is not None
+            connection.idle_since -= idle
+            for byte in further:
+                connection.data_received(bytes([byte]))
+            connection.since -= slow
+            return Room.close_longest_idle(time.monotonic()), transport.closed
+
+    assert asyncio.run(run()) == (closed, closed)
 
 
 LARGE = b"x" * 50_000
