@@ -373,8 +373,8 @@ class Connection(HttpToolsProtocol):
             raise httptools.HttpParserError("an unsupported version of HTTP")
         _on_headers_complete(self)
         self.headers = []
-        if Connection.ending:
-            self.cycle.keep_alive = False
+        if Connection.ending and self.cycle is not None and self.cycle.scope is self.scope:
+            self.cycle.keep_alive = False  # otherwise it is the one before a request that is parsed again
 
     def _head_size(self) -> int:
         """Bytes of the headers, with separators."""

@@ -89,6 +89,19 @@ def test_the_last_answer_of_a_connection_announces_its_end(serve: Callable[..., 
         assert CLOSE in answer(connection)
 
 
+def test_the_first_request_of_a_connection_may_offer_another_protocol_while_the_service_stops(
+    serve: Callable[..., Any],
+) -> None:
+    offer = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA")
+    with serve() as service, connected(service) as connection:
+        service.client().get("/livez").raise_for_status()  # the connection before it was accepted
+        os.kill(service.process.pid, signal.SIGTERM)
+        until(lambda: not listens(service.port))
+        connection.sendall(post("/v1/decisions", BODY, len(BODY), *offer))
+        head = answer(connection)
+        assert (head.startswith(b"HTTP/1.1 200 OK\r\n"), CLOSE in head) == (True, True)
+
+
 class Client(threading.Thread):
     """Sends requests one after the other, and never repeats one."""
 
