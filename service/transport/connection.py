@@ -55,6 +55,7 @@ LAST_REQUESTS_TIME: Final = 1.0
 # Called for each request; `super()` would cost more than the rest of the method.
 _on_headers_complete: Final = HttpToolsProtocol.on_headers_complete
 _on_body: Final = HttpToolsProtocol.on_body
+_on_message_complete: Final = HttpToolsProtocol.on_message_complete
 _start_task: Final = HttpToolsProtocol._start_asgi_task  # noqa: SLF001  # its method, as above
 
 
@@ -418,6 +419,16 @@ class Connection(HttpToolsProtocol):
         self.unread = 0
         if self.scope["method"] == "POST":
             _on_body(self, body)
+
+    def on_message_complete(self) -> None:
+        """End the connection with this request if a trailer field says so: the parser discards all that follows."""
+        _on_message_complete(self)
+        cycle = self.cycle
+        if cycle is None or cycle.scope is not self.scope or self.parser.should_keep_alive():
+            return
+        cycle.keep_alive = False
+        if cycle.response_complete:
+            self.transport.close()
 
     def _should_upgrade(self) -> bool:
         """Whether to parse the request again without its upgrade; uvicorn then does not answer the offer.

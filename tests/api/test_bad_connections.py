@@ -258,6 +258,18 @@ def test_trailer_fields_are_not_headers(connection: socket.socket, trailer: byte
     assert short_form(read(connection)) == (200, "v2")
 
 
+@pytest.mark.parametrize("slowly", [False, True])
+def test_a_trailer_field_may_close_the_connection(connection: socket.socket, *, slowly: bool) -> None:
+    """The parser then discards what follows, so its client has to learn that nothing more is answered."""
+    parts = (head(*CHUNKED), TRAILED, b"connection: close\r\n\r\n" + post())
+    for part in parts if slowly else (b"".join(parts),):
+        connection.sendall(part)
+    data = b""
+    while more := connection.recv(65536):
+        data += more
+    assert (data.count(b"HTTP/1.1 200 OK"), data.count(b"HTTP/1.1 "), data.count(b"connection: close")) == (1, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("request_", "answer"),
     [

@@ -136,6 +136,17 @@ def test_each_unfinished_request_has_that_time_by_itself() -> None:
     assert asyncio.run(run()) == [False, False, False, True]
 
 
+@pytest.mark.parametrize(("trailer", "closed"), [(b"Connection: close", True), (b"X-Digest: 0", False)])
+def test_a_trailer_field_after_the_answer_may_close_the_connection(trailer: bytes, *, closed: bool) -> None:
+    async def run() -> bool:
+        async with connected() as (connection, transport):
+            await receive(connection, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await receive(connection, b"0\r\n" + trailer + b"\r\n\r\n")
+            return transport.closed
+
+    assert asyncio.run(run()) is closed
+
+
 @pytest.mark.parametrize(
     ("idle", "further", "slow", "closed"),
     [(0, b"", 0, False), (60, b"", 0, True), (60, GET[:10], 0, False), (60, GET[:10], 60, True)],
