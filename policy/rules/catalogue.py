@@ -21,12 +21,13 @@ from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, Leaf, leaves, resolve, uses, ways
-from policy.rules.effects import TABLE, Layer
+from policy.rules.effects import TABLE, Layer, Runner
 from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
 from policy.rules.loader import Sources, no_pause
 from policy.rules.operators import Comparison
 from policy.rules.release_list import read_releases
 from policy.rules.releases import Releases, series
+from policy.rules.releases import spans as spans_of
 from policy.rules.request_rule import ReleaseRequestRule, RequestRule, is_request_rule, read_request_rule
 from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_rule
 from policy.rules.suggestions import similar
@@ -266,6 +267,7 @@ class _CatalogueReader:
             pause()
         self.add_faults(_duplicate_orders(catalogue))
         self.add_faults(_undecided_releases(catalogue))
+        self.add_faults(_forced_without_v2(catalogue))
         if self.faults:
             raise RulesInvalid(self.faults)
         return catalogue
@@ -477,6 +479,35 @@ def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
                 1,
                 f"no rule decides in {release} if no other rule fires; add a `default-v2` rule with `when: always`",
             )
+
+
+def _forced_without_v2(catalogue: Catalogue) -> Iterable[Fault]:
+    """A fault for each range of a house rule that chooses V2 in releases that have no V2."""
+    known = catalogue.releases.known
+    without = [release for release, rules in catalogue.rules_by_release.items() if _has_v1_alone(rules)]
+    found: dict[tuple[str, ReleaseRange], list[str]] = {}
+    for release in without:
+        for item in catalogue.rules_by_release[release]:
+            if item.rule.layer is Layer.HOUSE and item.rule.effect.runner is Runner.V2:
+                found.setdefault((item.rule.path, item.range.span), []).append(release)
+    for (path, span), releases in found.items():
+        start = next((release for release in known[known.index(releases[-1]) :] if release not in without), None)
+        advice = "remove it" if start is None else f"begin it at {start} or later, or remove it"
+        yield Fault(
+            path,
+            *span.place,
+            f"the range {quoted(span.text)} has releases without V2, which no house rule can choose there: "
+            f"{spans_of(releases, known)}; {advice}",
+        )
+
+
+def _has_v1_alone(rules: Iterable[ReleaseRule]) -> bool:
+    """Whether a release has no V2: an upstream rule always decides for V1, and none chooses V2."""
+    upstream = [item for item in rules if item.rule.layer is Layer.UPSTREAM]
+    runners = {item.rule.effect.runner for item in upstream if item.rule.effect.decides}
+    return Runner.V2 not in runners and any(
+        _always_decides(item) and item.rule.effect.runner is Runner.V1 for item in upstream
+    )
 
 
 def is_decided(release: str, rules: Iterable[ReleaseRule]) -> bool:
