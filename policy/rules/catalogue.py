@@ -372,9 +372,13 @@ class _CatalogueReader:
             if not both:
                 message = f"the known problem `{name}` is in {spans}, and in no known release of `{part.span.text}`"
                 self.fault(rule.path, place, f"{message}; correct the range")
-            elif all(other.runner is rule.effect.runner for other in both):
-                message = f"the known problem `{name}` is one of {rule.effect.runner.upper()}, which this rule chooses"
-                self.fault(rule.path, place, f"{message}; name a problem of {rule.effect.runner.other.upper()}")
+            elif chosen := [each for each in releases if _is_one_of(problem.range_of(each), rule.effect.runner)]:
+                own, left = rule.effect.runner.upper(), rule.effect.runner.other.upper()
+                message, advice = f"`{name}` is one of {own}, which this rule chooses", f"name a problem of {left}"
+                if any(other.runner is not rule.effect.runner for other in both):
+                    message = f"{message}, in {spans_of(chosen, self.releases.known)}"
+                    advice = f"leave these releases out of the range {quoted(part.span.text)}, or {advice}"
+                self.fault(rule.path, place, f"the known problem {message}; {advice}")
             if problem.until is not None and (rule.until is None or problem.until < rule.until):
                 message = f"the known problem `{name}` ends on {problem.until}, before this rule"
                 self.fault(rule.path, place, f"{message}; write `until: {problem.until}` or an earlier day")
@@ -425,6 +429,11 @@ class _CatalogueReader:
     def add_faults(self, faults: Iterable[Fault]) -> None:
         for fault in faults:
             add_fault(self.faults, fault)
+
+
+def _is_one_of(problem: Range | None, runner: Runner) -> bool:
+    """Whether a known problem is one of this runner in a release; without a runner it is one of both."""
+    return problem is not None and problem.runner in {None, runner}
 
 
 def problem_range(part: Range, rules: Mapping[str, Rule], release: str) -> Range | None:
