@@ -188,6 +188,8 @@ def _read_range(node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReade
             reader.fault(node, f"the range has no `{name}`; add it here or to the rule")
     span = reader.span(own.get("vllm"))
     template = read_template(fields.get("text"), reader, FACTS_WITH_REQUEST)
+    for name in template.lists if template else ():
+        reader.fault(fields["text"], f"`{{{name}}}` is legal only in rules about the runner; remove it")
     when = read_condition(fields["when"], reader, FACTS_WITH_REQUEST) if "when" in fields else None
     for use in uses(when) if when else ():
         reader.fault(fields["when"], f"a rule about requests cannot use a named condition ({quoted(use.name)})")
