@@ -527,10 +527,11 @@ def is_decided(release: str, rules: Iterable[ReleaseRule]) -> bool:
 def _always_decides(item: ReleaseRule) -> bool:
     """Whether an upstream rule decides whenever no rule before it does, as V1 does in releases that have nothing else.
 
-    ``when`` of a rule that always holds is absent.
+    ``when`` of a rule that always holds is absent, and no other rule excludes it by ``unless``.
     """
     effect = item.rule.effect
-    return effect.layer is Layer.UPSTREAM and effect.decides and effect.runner is not None and item.when is None
+    decides = effect.layer is Layer.UPSTREAM and effect.decides and effect.runner is not None
+    return decides and item.when is None and not item.range.unless
 
 
 def _variable_decides(release: str, rules: Iterable[ReleaseRule]) -> bool:
