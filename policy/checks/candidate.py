@@ -42,6 +42,7 @@ from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.catalogue import CONDITIONS, load
 from policy.rules.effects import Layer, effects_of
+from policy.rules.images import FOLDER as IMAGES
 from policy.rules.loader import Sources
 from policy.rules.request_rule import EFFECTS as REQUEST_EFFECTS
 from policy.rules.request_rule import FOLDER as REQUESTS
@@ -112,14 +113,16 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
     """The texts of the rules with candidates added or replaced and others removed, and the ids of these rules.
 
     A candidate with a new id belongs to the house layer, or to upstream if only that has its effect. A rule about
-    requests belongs to upstream. A candidate with the fields of a named condition is one.
+    requests belongs to upstream. A candidate with the fields of a named condition is one. A rule and a named condition
+    may have one id, which removes the rule. The files of images have no ids.
 
     Raises:
         RulesInvalid: a candidate's text is not YAML, has no id, or has the id of another candidate.
         RequestInvalid: an id to remove does not exist.
     """
     texts = dict(base)
-    by_id = {path.rpartition("/")[2].removesuffix(".yaml"): path for path in base if "/" in path}
+    rule_paths, condition_paths = _paths_by_id(base)
+    by_id = condition_paths | rule_paths
     ids: list[str] = []
     path_of: dict[str, str] = {}
     faults: list[Fault] = []
@@ -146,19 +149,22 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
                 Fault(path, node.line, node.column, "the rule has no `id` in lower-case words with hyphens; add it")
             )
             continue
-        if rule_id in path_of:
+        is_condition = _is_condition(document) or ("effect" not in document and rule_id not in rule_paths)
+        paths = condition_paths if is_condition else rule_paths
+        target = paths.get(rule_id) or f"{_folder(document)}/{rule_id}.yaml"
+        if target in path_of:
             faults.append(
                 Fault(
                     path,
                     node.line,
                     node.column,
-                    f"the rule {quoted(rule_id)} is already in {path_of[rule_id]}; send each rule once",
+                    f"the rule {quoted(rule_id)} is already in {path_of[target]}; send each rule once",
                 )
             )
             continue
-        path_of[rule_id] = path
+        path_of[target] = path
         ids.append(rule_id)
-        texts[by_id.get(rule_id) or f"{_folder(document)}/{rule_id}.yaml"] = text
+        texts[target] = text
     if request_faults:
         raise RequestInvalid(request_faults)
     if faults:
@@ -166,11 +172,27 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
     return texts, ids
 
 
+def _paths_by_id(base: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The paths of the rules, and those of the named conditions, by id."""
+    rules: dict[str, str] = {}
+    conditions: dict[str, str] = {}
+    for path in base:
+        folders, name = path.split("/")[:-1], path.rpartition("/")[2].removesuffix(".yaml")
+        if folders and folders[0] != IMAGES:
+            (conditions if folders[-1] == CONDITIONS else rules)[name] = path
+    return rules, conditions
+
+
+def _is_condition(document: dict[str, Any]) -> bool:
+    """Whether a candidate has the fields of a named condition."""
+    return "releases" in document and document.keys() <= CONDITION_FIELDS
+
+
 def _folder(document: dict[str, Any]) -> str:
     effect = document.get("effect")
     if isinstance(effect, str) and effect in REQUEST_EFFECTS:
         return f"{Layer.UPSTREAM}/{REQUESTS}"
-    if "releases" in document and document.keys() <= CONDITION_FIELDS:
+    if _is_condition(document):
         return f"{Layer.UPSTREAM}/{CONDITIONS}"
     return (
         Layer.UPSTREAM

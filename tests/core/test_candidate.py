@@ -101,6 +101,8 @@ def test_a_candidate_replaces_the_rule_with_its_id(sources: Sources) -> None:
         ("id: new-rule", "house/new-rule.yaml"),
         ("id: new-rule\neffect: [advise]", "house/new-rule.yaml"),
         (rule("releases"), "house/releases.yaml"),
+        (rule("ray"), "house/ray.yaml"),
+        (rule("microbatching"), "house/microbatching.yaml"),
     ],
     ids=[
         "house effect",
@@ -110,6 +112,8 @@ def test_a_candidate_replaces_the_rule_with_its_id(sources: Sources) -> None:
         "no effect",
         "no text",
         "named like the list of releases",
+        "named like a file of images",
+        "named like a condition",
     ],
 )
 def test_a_new_candidate_goes_to_the_layer_of_its_effect(sources: Sources, text: str, path: str) -> None:
@@ -126,6 +130,30 @@ def test_a_condition_may_be_a_candidate_too(sources: Sources) -> None:
         }
     )
     assert overlay(sources.rules, [text], [])[0]["upstream/conditions/microbatching.yaml"] == text
+
+
+def test_a_condition_with_a_fault_replaces_the_loaded_one(sources: Sources) -> None:
+    text = "id: microbatching\nwhy: For the test.\nranges: []\n"
+    assert overlay(sources.rules, [text], [])[0] == {**sources.rules, "upstream/conditions/microbatching.yaml": text}
+
+
+def test_a_rule_and_a_condition_may_have_one_id(sources: Sources) -> None:
+    path = "upstream/conditions/microbatching.yaml"
+    condition = sources.rules[path] + "# edited\n"
+    both = {**sources.rules, "house/microbatching.yaml": rule("microbatching"), path: condition}
+    texts, ids = overlay(sources.rules, [rule("microbatching"), condition], [])
+    assert (texts, ids) == (both, ["microbatching", "microbatching"])
+    assert overlay(both, [], ["microbatching"])[0] == {**sources.rules, path: condition}
+    assert overlay(sources.rules, [], ["microbatching"])[0].keys() == sources.rules.keys() - {path}
+
+
+def test_a_file_of_images_cannot_be_removed_as_a_rule(sources: Sources) -> None:
+    assert "images/vllm.yaml" in sources.rules
+    with pytest.raises(RequestInvalid) as raised:
+        overlay(sources.rules, [], ["vllm"])
+    assert [(fault.pointer, fault.message) for fault in raised.value.faults] == [("/remove/0", "unknown rule `vllm`")]
+    texts = {**sources.rules, "house/ray.yaml": rule("ray")}
+    assert overlay(texts, [], ["ray"]) == (dict(sources.rules), ["ray"])
 
 
 def test_a_rule_can_be_removed_and_added_again(sources: Sources) -> None:
