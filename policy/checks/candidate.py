@@ -37,7 +37,7 @@ from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, Rule
 from policy.garbage import collect_rarely
 from policy.messages import nearest, quoted
 from policy.parser.fields import NAME
-from policy.parser.yamltree import read_yaml
+from policy.parser.yamltree import read_rule_file, read_yaml
 from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.catalogue import CONDITIONS, load
@@ -138,7 +138,7 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
     for number, text in enumerate(rules):
         path = f"rules[{number}]"
         try:
-            node = read_yaml(text, path, quotes_line=True)
+            node = read_rule_file(text, path)
         except RulesInvalid as error:
             faults.extend(error.faults)
             continue

@@ -20,7 +20,7 @@ from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.facts import TREE, read_facts
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, add_fault, described
-from policy.parser.yamltree import read_yaml
+from policy.parser.yamltree import read_rule_file, read_yaml
 from policy.pointer import steps_of
 from policy.request.request import Request
 from policy.rules.effects import Layer
@@ -138,7 +138,7 @@ def read_files(
     for path, text in sorted(texts.items()):
         reader = FieldReader(path)
         try:
-            node = read_yaml(text, path, quotes_line=True)
+            node = read_rule_file(text, path)
             reader.check_booleans(node)
             cases.extend(read(node, reader))
             found: Iterable[Fault] = reader.faults

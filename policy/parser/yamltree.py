@@ -32,6 +32,8 @@ MAX_DEPTH: Final = 64
 MAX_NODES: Final = 20_000
 MAX_DIRECTIVES: Final = 100
 MERGE: Final = "<<"
+HIDDEN_BREAK: Final = re.compile(r"[\x85\u2028\u2029]|\r(?!\n)")
+"""Matches a character that is a line break in YAML 1.1 and not in Git."""
 EMPTY: Final = "empty; expected a document"
 
 Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -75,6 +77,28 @@ def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES, *, quotes_line: 
         RulesInvalid: with one fault, at the first position that cannot be read.
     """
     return compose_bounded(text, path, max_bytes, lambda: _Composer(text, path).document(), quotes_line=quotes_line)
+
+
+def read_rule_file(text: str, path: str) -> YamlNode:
+    """The one document of a file of rules or cases; the message for invalid YAML may contain a line of it.
+
+    A character that is a line break in YAML and not in Git is refused, as it hides a key in what looks like a comment.
+
+    Raises:
+        RulesInvalid: with one fault, at the first position that cannot be read.
+    """
+
+    def compose() -> YamlNode:
+        found = HIDDEN_BREAK.search(text)
+        if found is not None:
+            before = text[: found.start()]
+            message = f"U+{ord(found[0]):04X} begins a new line in YAML, but not in Git and in most editors"
+            advice = f"remove the character, or write it as `\\u{ord(found[0]):04x}` in double quotes"
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            raise refusal_at(path, line, column, f"{message}; {advice}")
+        return _Composer(text, path).document()
+
+    return compose_bounded(text, path, MAX_BYTES, compose, quotes_line=True)
 
 
 def read_documents(

@@ -19,7 +19,7 @@ from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, add_fault
-from policy.parser.yamltree import read_yaml
+from policy.parser.yamltree import read_rule_file
 from policy.rules.conditions import MAX_WAYS, Condition, Leaf, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer, Runner
 from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
@@ -205,7 +205,7 @@ class _CatalogueReader:
         if file is None or file.text != text:
             reader = FieldReader(path)
             try:
-                node = read_yaml(text, path, quotes_line=True)
+                node = read_rule_file(text, path)
                 reader.check_booleans(node)
                 file = RuleFile(text, (node.line, node.column), _contents(node, reader))
                 found: Iterable[Fault] = reader.faults

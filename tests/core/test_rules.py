@@ -19,7 +19,7 @@ from tables import table
 
 from policy.checks.cases import Case, read_cases, run_cases
 from policy.errors import MAX_FAULTS, Fault, RequestInvalid, RulesInvalid
-from policy.parser.yamltree import MAX_BYTES, MAX_DIRECTIVES, read_yaml
+from policy.parser.yamltree import MAX_BYTES, MAX_DIRECTIVES, read_documents, read_yaml
 from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.catalogue import load, unused_conditions
@@ -103,6 +103,20 @@ def example(when: str) -> dict[str, str | None]:
     return {"upstream/example.yaml": text.replace("lora_config: present", when)}
 
 
+def test_a_break_that_git_does_not_show_may_be_written_as_an_escape() -> None:
+    assert faults_of(overlaid(example(r'model_config.architectures: {has_any_of: ["a\u2028b", "\u0085"]}'))) == []
+
+
+def test_a_document_that_is_no_rule_may_have_each_break_of_yaml() -> None:
+    assert read_documents("a: 1 # b\u2028c: 2\n", "manifest.yaml") == [{"a": 1, "c": 2}]
+
+
+def hidden_break(place: str, code: str) -> str:
+    """The fault for a line break that Git does not show."""
+    found = f"{place}: U+{code.upper()} begins a new line in YAML, but not in Git and in most editors"
+    return f"{found}; remove the character, or write it as `\\u{code}` in double quotes"
+
+
 LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
 
 
@@ -129,6 +143,22 @@ LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
             f"upstream/a.yaml:1:8: invalid number `{'9' * 80}…`; put it in quotes",
         ),
         (
+            example("lora_config: present # reviewed\u2028      model_config.is_moe: true"),
+            hidden_break("upstream/example.yaml:11:38", "2028"),
+        ),
+        (
+            {"upstream/example_test.yaml": "# é\u2029rule: example\n"},
+            hidden_break("upstream/example_test.yaml:1:4", "2029"),
+        ),
+        (
+            {"upstream/a.yaml": 'id: a\ntitle: "one\x85  two"\nwhy: a\u2028b\n'},
+            hidden_break("upstream/a.yaml:2:12", "0085"),
+        ),
+        (
+            {"upstream/a.yaml": "id: a\r\n# why: b\rtitle: c\r\n"},
+            hidden_break("upstream/a.yaml:2:9", "000d"),
+        ),
+        (
             example("all: [" + ", ".join(f"{{{leaf}}}" for leaf in LEAVES) + "]"),
             "upstream/example.yaml:11:7: more than 64 comparisons in one condition; split the rule",
         ),
@@ -141,6 +171,10 @@ LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
         "after other characters",
         "marked",
         "number",
+        "hidden break",
+        "hidden break in cases",
+        "first hidden break",
+        "hidden carriage return",
         "too many comparisons",
     ],
 )
