@@ -58,11 +58,13 @@ def described(node: YamlNode) -> str:
 
 
 def add_fault(faults: list[Fault], fault: Fault) -> None:
-    """Add a fault, unless there are too many.
+    """Add a fault, unless it is already there, as that of a value which several ranges share is.
 
     Raises:
         RulesInvalid: there are already ``MAX_FAULTS``.
     """
+    if fault in faults:
+        return
     if len(faults) >= MAX_FAULTS:
         raise RulesInvalid((*faults, replace(fault, message=TOO_MANY_FAULTS)))
     faults.append(fault)

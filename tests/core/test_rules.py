@@ -508,6 +508,25 @@ def test_an_overlong_range_is_a_fault(vllm: str) -> None:
     assert any("expected a range of releases" in fault for fault in found)
 
 
+def test_a_fault_of_a_text_that_all_ranges_share_counts_once() -> None:
+    ranges = "".join(f'  - vllm: ">=0.{n},<0.{n + 1}"\n' for n in range(MAX_FAULTS + 50))
+    text = f"""id: shared
+title: An example
+effect: request-refused
+parameter: logit_bias
+text: "{{none}}"
+when: always
+why: For the test.
+references: [https://example.org]
+gaps: none
+releases:
+{ranges}"""
+    assert faults_of(overlaid({"upstream/requests/shared.yaml": text})) == [
+        "upstream/requests/shared.yaml:5:7: unknown fact `{none}`; docs/facts.md lists the facts, and `{{` is a brace",
+        "upstream/requests/shared.yaml:9:7: expected a list of gaps, got `none`",
+    ]
+
+
 @pytest.mark.parametrize("separator", ["\n", "\r", "\u2028"])
 def test_many_directives_are_refused(separator: str) -> None:
     text = separator.join(f"%TAG !a{n}! b" for n in range(MAX_DIRECTIVES + 1))
