@@ -381,6 +381,34 @@ def test_an_unreadable_command_is_undecided_only_if_it_may_start_vllm(ask: Calla
     assert ask(pod({"args": words}), WARN, mutating=True) == ("undecided", NOTHING)
 
 
+LWS_LABELS = {f"leaderworkerset.sigs.k8s.io/{name}": "0" for name in ("name", "group-index", "worker-index")}
+LWS_OWNER = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "g", "uid": "u"}
+
+
+def test_a_variable_named_like_those_of_leaderworkerset_is_decided_like_others(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
+    env = [{"name": "LWS_X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    engine = {"args": ["--model", QWEN]}
+    other = {"image": "ghcr.io/berriai/litellm:main", "env": env}
+    assert ask(deployment(**other, args=[], command=[]), STRICT) == ("ignored", NOTHING)
+    assert ask(pod(engine, {"image": "nginx:1.29", "env": env}), STRICT)[0] == "allowed"
+    leader = pod(
+        {**engine, "env": [{"name": "LWS_LEADER_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]}
+    )
+    metadata = leader["request"]["object"]["metadata"]
+    metadata |= {"labels": LWS_LABELS, "ownerReferences": [{**LWS_OWNER, "controller": True}]}
+    assert ask(leader, STRICT)[0] == "allowed"
+    script = f"vllm serve {QWEN} --host $LWS_LEADER_ADDRESS"
+    container = leader["request"]["object"]["spec"]["containers"][0]
+    container |= {"command": ["sh", "-c", script], "args": []}
+    assert ask(leader, STRICT)[0] == "allowed"
+    container["env"] = [{**env[0], "name": "LWS_LEADER_ADDRESS"}]
+    result, response = ask(leader, STRICT)
+    assert (result, len(response["warnings"])) == ("warned", 1)
+    assert "the value of `LWS_LEADER_ADDRESS` is not known, and it may be several" in response["warnings"][0]
+
+
 UNREADABLE_COMMANDS: list[tuple[Document, str]] = [
     ({"command": ["$(A)", "serve", QWEN]}, "the value of `$(A)`, which names the program, is not known"),
     ({"command": ["sh", "-c", "exec $A"]}, "the value of `$A`, which may name a program, is not known"),

@@ -37,6 +37,8 @@ ONE_WORD_VARIABLE: Final = re.compile(
     r"HOSTNAME|JOB_COMPLETION_INDEX|KUBERNETES_\w+|LWS_\w+|PPID|\w+_(?:SERVICE_HOST|SERVICE_PORT\w*)"
 )
 """Matches variables that every shell, Kubernetes or LeaderWorkerSet sets to a number, a name or an address."""
+GROUP_VARIABLES: Final = frozenset({"LWS_GROUP_SIZE", "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"})
+"""The variables that LeaderWorkerSet sets in every container of a group."""
 
 
 NO_ELEMENTS: Final = Array([])
@@ -190,14 +192,15 @@ class ScriptVariables(Struct):
     def is_one_word(self, name: str, *, is_hidden: bool) -> bool:
         """Whether a variable that the script does not set has a one-word value, because of what sets it.
 
-        With ``is_hidden`` a hidden source may set it instead, except for LeaderWorkerSet's, which take precedence.
+        With ``is_hidden`` a hidden source may set it instead, except for LeaderWorkerSet's, which take precedence. If
+        something else states one of those, the reader of the manifest adds the doubt.
         """
         if ONE_WORD_VARIABLE.fullmatch(name) is None or name in self.values or name in self.command.assignments:
             return False
         if self.sets_separators:
             return False
         is_set_by_others = is_hidden or name in self.outer
-        return not is_set_by_others or name.startswith("LWS_")  # a manifest cannot set those to unknown values
+        return not is_set_by_others or name in GROUP_VARIABLES
 
     def assign(self, name: str, value: str | None) -> None:
         """Set a variable, and export the value if the variable is exported.

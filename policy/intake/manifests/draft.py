@@ -74,6 +74,10 @@ PLACED_PROGRAM: Final = (
     "a hook, a mount or another container may put a program in the place of one that the command runs, and they name "
     "vLLM's server, which it may start then; start the server as the command of a container"
 )
+SEVERAL_WORDS: Final = (
+    "the value of `{}` is not known, and it may be several arguments in a script; write the value, or leave it to "
+    "LeaderWorkerSet"
+)
 EVALUATING_ENTRY_POINT: Final = (
     "a variable has a command of vLLM's server, and the image's entry point, which is not known, may run it; write "
     "`vllm serve MODEL …` as the command"
@@ -90,6 +94,11 @@ class EngineDraft:
     """The mounts of the volumes that commands of the container may write."""
     last_commands: tuple[CommandBeside, ...] = ()
     """The hooks that run when the container ends; what they change in a volume is there at its next start."""
+
+    group_items: tuple[ManifestNode, ...] = ()
+    """The variables named like those of LeaderWorkerSet, whose values the manifest does not show."""
+    several_words: tuple[str, ...] = ()
+    """The names of those that count as one word in a script, although their values may be several."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
@@ -432,6 +441,7 @@ class EngineDraft:
         """
         if not self.is_within_limits():
             return
+        self._doubt_several_words()
         if self.commands_beside or self.last_commands:
             installed = [*installed, *self._read_beside()]
         if not self.places or self.places[0] == ENTRY_POINT_PLACE or self.places[0].startswith("args"):
@@ -513,6 +523,14 @@ class EngineDraft:
         else:  # expanding many references takes longer than all else, and without values it adds no text
             words = self.expanded_words() if any(self.env.values()) else self.words
         return may_run_on_ray((*words, *self.files.values()))
+
+    def _doubt_several_words(self) -> None:
+        """Add a doubt for each variable that a script may use and that counts as one word there, but may be several."""
+        names = [name for name in self.several_words if self.env.get(name, "") is None]
+        texts = [*self.words, *self.files.values(), *filter(None, self.env.values())] if names else []
+        for name in names:
+            if any(name in text.replace(f"$({name})", "") for text in texts):
+                self.doubt(SEVERAL_WORDS.format(name))
 
     def _read_beside(self) -> list[Installation]:
         """Return the installations of vLLM by hooks and probes, and add a doubt for all else that they may change."""

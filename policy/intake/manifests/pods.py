@@ -10,6 +10,7 @@ ephemeral container that starts vLLM's server is an item with a problem.
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,7 @@ from policy.intake.command.config_file import secrets_of_files
 from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.paths import absolute_path
+from policy.intake.command.script_variables import GROUP_VARIABLES
 from policy.intake.command.volume_paths import USER_HOME, VolumePaths
 from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
@@ -48,7 +50,11 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 GROUP_PREFIX: Final = "LWS_"
-"""The prefix of the variables that LeaderWorkerSet sets, whose values are parsed as one word each."""
+"""The prefix of the variables that LeaderWorkerSet sets."""
+ONE_WORD_FIELDS: Final = re.compile(
+    r"metadata\.(?:name|namespace|uid)|spec\.(?:nodeName|serviceAccountName)|status\.(?:hostIPs?|podIPs?)"
+)
+"""Matches the fields of a pod whose values are one word."""
 PASSING_LISTS: Final = {"initContainers": "init container", "ephemeralContainers": "ephemeral container"}
 """The lists of a pod's containers that run before the others, or are added to a running pod."""
 HUB_HOST: Final = "huggingface.co"
@@ -73,10 +79,12 @@ def read_pod(
     by_image: bool = True,
     mounts: Mapping[str, Sequence[str]] | None = None,
     replaced_variables: Collection[str] = (),
+    is_group: bool = False,
 ) -> None:
     """Read the containers of a pod's spec that start vLLM.
 
     The controller sets ``added_variables`` in each, and other ``replaced_variables`` in place of a container's own.
+    With ``is_group`` it is a template of LeaderWorkerSet, whose variables an engine may not set to unknown values.
     With ``by_image`` a container without a command runs its image's entry point. Beside an engine, a container that
     cannot be read is an item with its faults. ``mounts`` has the paths at which the controller mounts volumes, by the
     names of the containers.
@@ -89,7 +97,13 @@ def read_pod(
             name = container.get("name").value
             paths = mounts.get(name, ()) if mounts and isinstance(name, str) else ()
             read_pod_container(
-                container, pod, added_variables, by_image=by_image, mounts=paths, replaced_variables=replaced_variables
+                container,
+                pod,
+                added_variables,
+                by_image=by_image,
+                mounts=paths,
+                replaced_variables=replaced_variables,
+                is_group=is_group,
             )
         if faults:
             unread.append((container, faults))
@@ -112,6 +126,7 @@ def read_pod_container(
     by_image: bool = True,
     mounts: Sequence[str] = (),
     replaced_variables: Collection[str] = (),
+    is_group: bool = False,
 ) -> None:
     """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
     repeated = _repeated(container) if any(name.startswith(GROUP_PREFIX) for name in added_variables or ()) else ()
@@ -120,6 +135,9 @@ def read_pod_container(
     )
     draft.env.update(added_variables or {})
     if draft.starts_vllm(by_image=by_image):
+        for item in draft.group_items if is_group else ():
+            name = quoted(item.value["name"])
+            item.fault(f"LeaderWorkerSet sets the variable {name}; choose another name, or write its value")
         draft.finish()
 
 
@@ -193,6 +211,11 @@ def read_container(
     read_env_from(container.get("envFrom"), draft)
     draft.env.update({name: None for name in replaced_variables if name in draft.env})
     read_env(container.get("env"), draft, replaced_variables)
+    draft.several_words = tuple(
+        name
+        for item in draft.group_items
+        if (name := item.value["name"]) in GROUP_VARIABLES.difference(replaced_variables) and not _is_one_word(item)
+    )
     _collect_secrets(draft)
     mounted = container.get("volumeMounts").value
     of_controller = mounts if not mounts or container.reader.may_copy_values(container, [*mounts]) else ()
@@ -296,7 +319,15 @@ def read_variable(item: ManifestNode, draft: EngineDraft) -> None:
             if draft.env.assumed and draft.env[name] is None and (assumed := _assumed(value or "", draft)) is not None:
                 _assume(name, assumed, draft)
     if name.startswith(GROUP_PREFIX) and draft.env.get(name, "") is None:
-        item.fault(f"LeaderWorkerSet sets the variable {quoted(name)}; choose another name, or write its value")
+        draft.group_items += (item,)
+
+
+def _is_one_word(item: ManifestNode) -> bool:
+    """Whether the value that a variable takes from its pod is one word, if it is not known."""
+    source = item.value.get("valueFrom")
+    field = source.get("fieldRef") if isinstance(source, dict) else None
+    path = field.get("fieldPath") if isinstance(field, dict) else None
+    return isinstance(path, str) and ONE_WORD_FIELDS.fullmatch(path) is not None
 
 
 def _assume(name: str, value: str, draft: EngineDraft) -> None:

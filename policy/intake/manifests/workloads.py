@@ -72,8 +72,8 @@ def _read_leader_worker_template(template: ManifestNode) -> None:
     size = template.get("size").count()
     group = {"LWS_GROUP_SIZE": str(1 if size is None else size), "LWS_LEADER_ADDRESS": None}
     with template.reader.ray_cluster():
-        read_pod(template.get("leaderTemplate", "spec"), {**group, "LWS_WORKER_INDEX": "0"})
-        read_pod(template.get("workerTemplate", "spec"), {**group, "LWS_WORKER_INDEX": None})
+        read_pod(template.get("leaderTemplate", "spec"), {**group, "LWS_WORKER_INDEX": "0"}, is_group=True)
+        read_pod(template.get("workerTemplate", "spec"), {**group, "LWS_WORKER_INDEX": None}, is_group=True)
 
 
 def read_disaggregated_set(document: ManifestNode) -> None:

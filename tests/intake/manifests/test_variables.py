@@ -132,12 +132,62 @@ def test_a_value_that_is_not_a_string_is_refused_as_by_the_api_server(value: obj
 
 
 @pytest.mark.parametrize("source", [{"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"value": "$(A)"}])
-def test_a_variable_of_leaderworkerset_has_no_other_unknown_value(source: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", ["LeaderWorkerSet", "DisaggregatedSet"])
+def test_a_variable_of_leaderworkerset_has_no_other_unknown_value(source: dict[str, Any], kind: str) -> None:
     """A script's word with such a variable counts as one word."""
     unknown = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    _, _, faults = read([unknown, {"name": "LWS_LEADER_ADDRESS", **source}])
+    env = [unknown, {"name": "LWS_LEADER_ADDRESS", **source}]
+    faults: list[RequestFault] = []
+    document = _replacing(kind, {"command": ["vllm", "serve", "a/b"], "env": env})
+    assert read_manifest(document, "", faults) == []
     message = "LeaderWorkerSet sets the variable `LWS_LEADER_ADDRESS`; choose another name, or write its value"
-    assert [(fault.pointer, fault.message) for fault in faults] == [("/0/spec/containers/0/env/1", message)]
+    group = "/spec/leaderWorkerTemplate" if kind == "LeaderWorkerSet" else "/spec/roles/0/spec/leaderWorkerTemplate"
+    pointer = f"{group}/workerTemplate/spec/containers/0/env/1"
+    assert [(fault.pointer, fault.message) for fault in faults] == [(pointer, message)]
+
+
+LWS_SECRET = {"name": "LWS_X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+
+
+def test_another_container_of_a_group_may_have_such_a_variable() -> None:
+    web = {"name": "web", "image": "nginx:1.27", "env": [LWS_SECRET]}
+    document = _replacing("LeaderWorkerSet", {"command": ["vllm", "serve", "a/b"]})
+    document["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"].append(web)
+    faults: list[RequestFault] = []
+    (engine,) = read_manifest(document, "", faults)
+    assert (faults, engine.faults) == ([], ())
+
+
+def _lws_env(name: str, **source: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "valueFrom": {**source}}]
+
+
+OF_LWS_SECRET: dict[str, Any] = {"secretKeyRef": {"name": "s", "key": "k"}}
+
+
+@table(
+    ("name", "source", "script", "is_doubted"),
+    [
+        ("LWS_X", OF_LWS_SECRET, "vllm serve a/b", False),
+        ("LWS_X", OF_LWS_SECRET, 'vllm serve a/b --port "$LWS_X"', False),
+        ("LWS_X", OF_LWS_SECRET, "vllm serve a/b --port $LWS_X", True),
+        ("LWS_LEADER_ADDRESS", OF_LWS_SECRET, "vllm serve a/b", False),
+        ("LWS_LEADER_ADDRESS", OF_LWS_SECRET, "vllm serve a/b --host $(LWS_LEADER_ADDRESS)", True),
+        ("LWS_LEADER_ADDRESS", OF_LWS_SECRET, "vllm serve a/b --host ${LWS_LEADER_ADDRESS}", True),
+        ("LWS_LEADER_ADDRESS", {"fieldRef": {"fieldPath": "metadata.annotations['a']"}},
+         "vllm serve a/b --host $LWS_LEADER_ADDRESS", True),
+        ("LWS_LEADER_ADDRESS", {"fieldRef": {"fieldPath": "status.podIP"}},
+         "vllm serve a/b --host $LWS_LEADER_ADDRESS", False),
+    ],
+)  # fmt: skip
+def test_such_a_variable_elsewhere_is_a_doubt_only_if_a_word_uses_it(
+    name: str, source: dict[str, Any], script: str, *, is_doubted: bool
+) -> None:
+    engine, faults = read_engine(_lws_env(name, **source), command=["sh", "-c", script])
+    line = line_of(engine, faults)
+    assert faults == []
+    several = any(type(word) is Unknown and word.is_several for word in line.words)
+    assert (several or any(name in doubt for doubt in (*engine.doubts, *line.doubts))) is is_doubted
 
 
 SECRET = [{"secretRef": {"name": "s"}}]
