@@ -339,6 +339,8 @@ def test_a_review_that_starts_nothing_is_ignored(
         ({"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", QWEN]}, STRICT, "denied"),
         ({"image": "vllm/vllm-openai:v0.23.0", "command": ["bash"]}, STRICT, "ignored"),
         ({"image": "busybox"}, STRICT, "ignored"),
+        ({"image": "own:1", "command": ["sh", "-c", f"vllm serve {QWEN}", *["a"] * 5000]}, STRICT, "denied"),
+        ({"image": "own:1", "command": ["vllm", "serve", QWEN, *["a"] * 5000]}, WARN, "undecided"),
     ],
 )
 def test_an_ephemeral_container_that_starts_vllm_is_not_decided(

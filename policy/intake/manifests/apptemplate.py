@@ -6,12 +6,13 @@ are a mapping or a list. A controller's ``defaultContainerOptions`` apply where 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.manifests.chart_images import image_of, is_image
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.mounts import Mounts, mount_paths
-from policy.intake.manifests.pods import add_server_problem
+from policy.intake.manifests.pods import add_server_problem, may_start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,10 +55,7 @@ def read_values(values: ManifestNode) -> None:
             if not _is_enabled(container) or not values.reader.may_copy_values(container, persistence.value, shared):
                 continue
             if _is_passing(container):
-                starts = False
-                with values.reader.separate(are_reported=False) as faults:
-                    starts = _read_container(container, controller).starts_server() and not faults
-                if starts:
+                if may_start_server(values.reader, partial(_read_container, container, controller)):
                     add_server_problem(container, INIT_CONTAINERS)
                 continue
             draft = _read_container(container, controller)

@@ -51,6 +51,10 @@ ENTRY_POINT_PLACE: Final = "the image's entry point"
 NO_OPTIONS: Final = shell_options("bash", (), 0)
 KSERVE_SERVER: Final = ("python", "-m", "huggingfaceserver")
 """The entry point of KServe's Hugging Face server."""
+LONG_COMMAND: Final = (
+    f"expected a command of at most {expansion.MAX_WORDS} words and {expansion.MAX_TEXT} characters; "
+    "write a shorter one"
+)
 UNKNOWN_IMAGE: Final = (
     "the manifest does not show the image, and its arguments, variables or name show that it may start vLLM"
 )
@@ -588,11 +592,13 @@ class EngineDraft:
         """Whether the command is within the limits on words and characters; a longer one is a fault."""
         if len(self.words) <= expansion.MAX_WORDS and sum(map(len, self.words)) <= expansion.MAX_TEXT:
             return True
-        self.node.fault(
-            f"expected a command of at most {expansion.MAX_WORDS} words and {expansion.MAX_TEXT} characters; "
-            "write a shorter one"
-        )
+        self.node.fault(LONG_COMMAND)
         return False
+
+    def names_vllm(self) -> bool:
+        """Whether the image, the words or the variables name vLLM or KServe's server, also with quotes in the name."""
+        texts = [*self.words, *filter(None, self.env.values())]
+        return self.has_vllms_image() or server_names(texts)[0] or any(KSERVE_SERVER[-1] in text for text in texts)
 
 
 def hides_next(word: str, *, is_hidden: bool) -> bool:

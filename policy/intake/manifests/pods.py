@@ -15,6 +15,7 @@ from collections import ChainMap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from policy.errors import FURTHER_FAULTS
 from policy.intake.command.config_file import secrets_of_files
 from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.kubernetes_references import expand_references, references
@@ -25,7 +26,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests.cache_mounts import file_mounts
 from policy.intake.manifests.downward import downward_value, pod_template, stated_field
-from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.draft import LONG_COMMAND, EngineDraft
 from policy.intake.manifests.empty_volumes import claimed_volumes, empty_volumes
 from policy.intake.manifests.hardware import container_signs, gpu_count, pod_signs
 from policy.intake.manifests.hooks import FIELDS as HOOKS
@@ -42,12 +43,12 @@ from policy.secret_names import is_secret
 from policy.stated_secrets import secrets_of_text, secrets_of_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from policy.errors import RequestFault
     from policy.intake.manifests.placed_programs import Placer
-    from policy.intake.manifests.reading import ManifestNode
+    from policy.intake.manifests.reading import ManifestNode, ManifestReader
 
 GROUP_PREFIX: Final = "LWS_"
 """The prefix of the variables that LeaderWorkerSet sets."""
@@ -66,6 +67,8 @@ SHARING_FIELDS: Final = ("shareProcessNamespace", "hostPID")
 SHARING_DOUBT: Final = (
     "`{}` lets other containers of the pod change the engine's files, so another vLLM or model may run; leave it out"
 )
+UNREAD_LIMITS: Final = frozenset({LONG_COMMAND, FURTHER_FAULTS.format("this manifest")})
+"""The faults of a container that the API server accepts."""
 SERVER_PROBLEM: Final = (
     "the {} starts vLLM's server, which is not decided; start it in one of `containers`, or in an init container with "
     "`restartPolicy: Always`"
@@ -164,7 +167,8 @@ def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:
 def read_passing_containers(pod: ManifestNode) -> None:
     """Add an item with a problem for each init container or ephemeral container that starts vLLM's server.
 
-    One that cannot be read starts nothing, as the API server refuses it.
+    One with a value of a wrong type starts nothing, as the API server refuses it. One with a command that exceeds the
+    limits counts if it names vLLM: a shell ignores words after its script.
     """
     for field in PASSING_LISTS:
         for container in pod.get(field).items():
@@ -177,11 +181,19 @@ def read_passing_container(container: ManifestNode, pod: ManifestNode, field: st
     if not isinstance(value, dict) or (field == "initContainers" and value.get("restartPolicy") == "Always"):
         return
     without_hooks = {name: each for name, each in value.items() if name not in HOOKS}  # such containers have none
-    starts = False
-    with pod.reader.separate(are_reported=False) as faults:
-        starts = read_container(container.with_value(without_hooks), pod).starts_server() and not faults
-    if starts:
+    if may_start_server(pod.reader, lambda: read_container(container.with_value(without_hooks), pod)):
         add_server_problem(container, field)
+
+
+def may_start_server(reader: ManifestReader, read: Callable[[], EngineDraft]) -> bool:
+    """Whether the container that ``read`` reads starts vLLM's server, or names vLLM in a command that is too long."""
+    draft, starts = None, False
+    with reader.separate(are_reported=False) as faults:
+        draft = read()
+        starts = draft.starts_server()
+    if not faults or draft is None:
+        return starts
+    return all(fault.message in UNREAD_LIMITS for fault in faults) and draft.names_vllm()
 
 
 def add_server_problem(container: ManifestNode, field: str) -> None:

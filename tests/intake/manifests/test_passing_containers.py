@@ -62,6 +62,39 @@ def test_a_server_that_runs_before_or_besides_the_containers_is_a_problem(
     assert problems(pod_of(field, container)) == {f"spec.{field}[0]": problem}
 
 
+MORE = ["a"] * 5000
+LONG: list[dict[str, Any]] = [
+    {"image": "own:1", "command": ["sh", "-c", "vllm serve a/b", *MORE]},
+    {"image": "own:1", "command": ["sh", "-c", "v''llm serve a/b", *MORE]},
+    {"image": "own:1", "command": ["vllm", "serve", "a/b", *MORE]},
+    {
+        "image": "own:1",
+        "command": ["sh", "-c", "$(A)"],
+        "args": MORE,
+        "env": [{"name": "A", "value": "vllm serve a/b"}],
+    },
+    {"image": "own:1", "command": ["python", "-m", "huggingfaceserver", "--model_id=a/b", *MORE]},
+    {"image": VLLM, "args": ["--model=a/b", *MORE]},
+    {"image": "own:1", "command": ["sh", "-c", "vllm serve a/b", "a" * 1_000_001]},
+]
+
+
+@table("field", list(PASSING_LISTS))
+@table("container", LONG)
+def test_a_command_that_is_too_long_to_be_read_is_a_problem_if_it_names_vllm(
+    container: dict[str, Any], field: str
+) -> None:
+    problem = SERVER_PROBLEM.format({"initContainers": "init container"}.get(field, "ephemeral container"))
+    assert problems(pod_of(field, container)) == {f"spec.{field}[0]": problem}
+    other = {**container, "env": [{"name": "A", "value": 1}]}  # which the API server refuses
+    assert problems(pod_of(field, other)) == {}
+
+
+@table("field", list(PASSING_LISTS))
+def test_one_that_does_not_name_vllm_is_ignored(field: str) -> None:
+    assert problems(pod_of(field, {"image": "busybox", "command": ["echo", *MORE]})) == {}
+
+
 @table("field", list(PASSING_LISTS))
 @table("container", OTHERS)
 def test_one_that_does_something_else_is_ignored(container: dict[str, Any], field: str) -> None:
@@ -124,6 +157,7 @@ def test_the_pods_of_every_kind_are_read(document: dict[str, Any], path: str) ->
         ({**STARTS[0], "enabled": False}, []),
         (OTHERS[1], []),
         ({**STARTS[0], "envFrom": 1, "workingDir": 1}, []),
+        ({**STARTS[0], "args": MORE}, [SERVER_PROBLEM.format("init container")]),
     ],
 )
 def test_the_init_containers_of_an_app_template_are_read(container: dict[str, Any], expected: list[str]) -> None:
