@@ -6,7 +6,7 @@ without a full stop; what the user wrote is in backticks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -99,6 +99,7 @@ class RequestFault:
 
     ``remedy`` is what to do about it, unless the message already says so. ``refused`` is the argument if vLLM's own
     parser refuses it, and ``None`` for any other fault. ``is_defect`` is whether it is a fault of this program.
+    ``hides_engines`` is whether what it keeps from being read runs vLLM, or may have any number of engines.
     """
 
     pointer: str
@@ -106,6 +107,7 @@ class RequestFault:
     remedy: RemedyKind | None = None
     refused: RefusedArgument | None = None
     is_defect: bool = False
+    hides_engines: bool = field(default=False, compare=False)
 
     def worded(self, remedies: Remedies) -> str:
         """The message with the remedy, in an interface's wording."""
@@ -116,13 +118,16 @@ class RequestFault:
 class RequestInvalid(PolicyError):
     """A request that cannot be decided; ``problem`` is the name of the problem, ``faults`` the first 100 reasons.
 
-    If one of them is a defect, the problem is ``INTERNAL_ERROR``.
+    If one of them is a defect, the problem is ``INTERNAL_ERROR``. ``hides_engines`` is whether what cannot be read has
+    engines, or may have any number of them.
 
     Pointers contain names from users: one of more than 1,024 characters is cut after the last step that fits, and one
     with a secret before the step that contains it.
     """
 
     def __init__(self, faults: Iterable[RequestFault], problem: str = INVALID_REQUEST) -> None:
+        faults = list(faults)
+        self.hides_engines = any(fault.hides_engines for fault in faults)
         self.faults = tuple(
             replace(fault, pointer=without_secrets(shorten(fault.pointer)), message=masked_message(fault.message))
             for fault in islice(faults, MAX_FAULTS)

@@ -99,6 +99,7 @@ def _containers_of(
     stated = SecretValues(dict.fromkeys(chain(secrets_of(manifest.document), sorted(secrets))))
     if faults:
         error = RequestInvalid(faults)
+        error.hides_engines = error.hides_engines or bool(containers)
         error.hide(stated)
         raise error
     return [_without_secrets(container, stated) for container in containers] if stated else containers

@@ -53,7 +53,7 @@ KINDS_WITH_IMMUTABLE_ENV: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jo
 EPHEMERAL: Final = "ephemeralcontainers"
 """The subresource of a pod that adds containers to it while it runs."""
 VLLM_WORDS: Final = ("llm", "huggingface")
-"""Every object that starts vLLM contains one of these."""
+"""An object that starts vLLM contains one of these, unless a script or a variable assembles the name."""
 
 
 class AdmissionOptions(Struct, frozen=True):
@@ -202,10 +202,15 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
 
 
 def unreadable_object(document: dict[str, Any], error: RequestInvalid) -> list[EngineUnderReview]:
-    """The engine that an object which cannot be read counts as; none if nothing in it names vLLM."""
-    text = str(_content(document)).lower()
-    is_named = any(word in text for word in VLLM_WORDS)
-    return [EngineUnderReview("", error, [document], NO_ANNOTATIONS)] if is_named else []
+    """The engine that an object which cannot be read counts as; none if neither its text nor what was read shows one.
+
+    An object that exceeds a limit always counts as one, because its engines may be in what was not read.
+    """
+    if not error.hides_engines:
+        text = str(_content(document)).lower()
+        if not any(word in text for word in VLLM_WORDS):
+            return []
+    return [EngineUnderReview("", error, [document], NO_ANNOTATIONS)]
 
 
 def _content(document: dict[str, Any]) -> dict[str, Any]:

@@ -411,6 +411,56 @@ def test_a_variable_named_like_those_of_leaderworkerset_is_decided_like_others(
     assert "the value of `LWS_LEADER_ADDRESS` is not known, and it may be several" in response["warnings"][0]
 
 
+LONG_VARIABLES = [
+    {"name": "A0", "value": "a" * 100_000},
+    *({"name": f"A{number}", "value": "$(A0)"} for number in range(1, 12)),
+]
+SCRIPTS = [f"A=vl; exec ${{A}}lm serve {QWEN} --nope", f"v''l''lm serve {QWEN}"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_an_object_that_exceeds_a_limit_is_undecided_whatever_it_names(
+    ask: Callable[..., tuple[str, Document]], script: str
+) -> None:
+    engine = {"image": "own:1", "command": ["sh", "-c", script]}
+    padded = pod({**engine, "env": LONG_VARIABLES})
+    many = pod(*[engine] * 1100)
+    for document, message in ((padded, "exceed 1000000 characters"), (many, "more than 1024 vLLM containers")):
+        result, response = ask(document, STRICT)
+        assert (result, response["auditAnnotations"]) == ("denied", {"runner": "object=undecided"})
+        assert message in response["status"]["message"]
+        assert ask(document, WARN)[0] == "undecided"
+        assert ask(document, ALWAYS, mutating=True) == ("undecided", NOTHING)
+
+
+def test_a_fault_beside_an_engine_leaves_the_object_undecided(ask: Callable[..., tuple[str, Document]]) -> None:
+    engine = {"image": "own:1", "command": ["sh", "-c", SCRIPTS[0]]}
+    document = pod(engine)
+    document["request"]["object"]["spec"]["initContainers"] = {"image": "own:1"}
+    assert ask(document, STRICT)[0] == "denied"
+    document["request"]["object"]["spec"]["containers"][0]["command"] = ["sleep", "9"]
+    assert ask(document, STRICT) == ("ignored", NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        ("Workspace", {"resource": {"instanceType": 1}, "inference": {"preset": {"name": "phi-4"}}}),
+        ("InferenceSet", {"spec": {"template": {"inference": {"preset": {"name": ["phi-4"]}}}}}),
+        ("MultiRoleInference", {"spec": {"model": {"name": "phi-4"}, "roles": [{"type": 1}]}}),
+    ],
+)
+def test_a_fault_in_an_object_that_always_runs_vllm_leaves_it_undecided(
+    ask: Callable[..., tuple[str, Document]], kind: str, made: Document
+) -> None:
+    document = review_of("pod-of-replicaset")
+    document["request"]["kind"] = {"group": "kaito.sh", "version": "v1beta1", "kind": kind}
+    document["request"]["object"] = {"metadata": {"name": "a"}, **made}
+    assert ask(document, STRICT)[0] == "denied"
+    document["request"]["object"]["metadata"]["annotations"] = {"kaito.sh/runtime": "transformers"}
+    assert ask(document, STRICT)[0] == ("ignored" if kind == "Workspace" else "denied")
+
+
 UNREADABLE_COMMANDS: list[tuple[Document, str]] = [
     ({"command": ["$(A)", "serve", QWEN]}, "the value of `$(A)`, which names the program, is not known"),
     ({"command": ["sh", "-c", "exec $A"]}, "the value of `$A`, which may name a program, is not known"),

@@ -116,6 +116,7 @@ def read_inference_set(document: ManifestNode) -> None:
 
 def read_multi_role_inference(document: ManifestNode) -> None:
     """Read the engine of each role of a MultiRoleInference."""
+    document.reader.runs_vllm = True
     name = document.get("spec", "model", "name")
     for role in document.get("spec", "roles").items():
         nodes = _nodes_of(role.get("instanceType").text())
@@ -130,8 +131,10 @@ def _read_inference(
     role: ManifestNode,
     count: int | None = None,
 ) -> None:
+    preset, stated = inference.get("preset"), annotations.value
+    runtime = stated.get(RUNTIME) if isinstance(stated, dict) else None
+    preset.reader.runs_vllm = isinstance(preset.value, dict) and runtime != TRANSFORMERS
     read_pod(inference.get("template", "spec"))
-    preset = inference.get("preset")
     if not preset.is_object():
         return
     if annotations.get(RUNTIME).text() == TRANSFORMERS:

@@ -100,6 +100,9 @@ class KnownVolumes(Struct):
 class ManifestReader:
     """The state of reading a manifest: the engines, faults, ConfigMaps and ServingRuntimes so far."""
 
+    runs_vllm = False
+    """Whether the current object runs vLLM, whatever else is in it."""
+
     def __init__(
         self, faults: list[RequestFault], images: ImageTable = NO_IMAGES, *, is_under_review: bool = False
     ) -> None:
@@ -210,7 +213,7 @@ class ManifestReader:
         """
         if (pointer, message) not in self._seen:
             self._seen.add((pointer, message))
-            self.faults.append(RequestFault(pointer, message))
+            self.faults.append(RequestFault(pointer, message, hides_engines=self.runs_vllm))
             if len(self._seen) == MAX_FAULTS:
                 raise TooManyFaults(self.faults)
             if self._separate_faults > MAX_SEPARATE_FAULTS:
@@ -231,7 +234,7 @@ class ManifestReader:
         """Add a fault about an exceeded limit of the manifest, or of the current object, but only the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
-            self.exceeded_limits.append(RequestFault(node.pointer, message))
+            self.exceeded_limits.append(RequestFault(node.pointer, message, hides_engines=True))
 
     def add_config_map(self, namespace: str | None, name: str, data: dict[str, str | None]) -> None:
         """Add a ConfigMap of the manifest; its data are unknown if there is a different one with the same name."""

@@ -374,6 +374,7 @@ def _collect_referenced(node: ManifestNode) -> None:
 
 
 def _read(node: ManifestNode) -> None:
+    node.reader.runs_vllm = False
     with node.reader.ray_cluster():
         _read_document(node)
 
