@@ -15,7 +15,7 @@ from policy.cli.console import FOUND, DefaultOption, JsonOption, RulesOption, er
 from policy.cli.fleet import FleetOptions, read_fleet
 from policy.cli.impact import IMPACT_REMEDIES
 from policy.cli.impact_formats import FORMATS, ImpactReport
-from policy.cli.outputs import check_names, format_name, write_report
+from policy.cli.outputs import check_is_no_input, check_names, format_name, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     PlatformOption,
@@ -100,6 +100,8 @@ def compare(
     """
     check_names([base, head])
     files: list[Path | None] = [*output] if output else [None]
+    for file in files:
+        check_is_no_input(file, [base, head], recursive=recursive)
     names = [format_name(form, file, FORMATS, as_json=as_json) for file in files]
     threshold = read_threshold(fail_on, KINDS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder, within=Path())

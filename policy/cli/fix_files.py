@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import stat
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +11,7 @@ from msgspec.structs import replace
 from policy.cli import script_files
 from policy.cli.decide import with_options
 from policy.cli.folder import FolderContents, advise_rendering, read_source
+from policy.cli.replaced_files import replace_file
 from policy.cli.requests import MAX_FILE, REMEDIES, Unreadable, load_text
 from policy.edits.sources import EditedEngine, PointerSteps
 from policy.errors import PolicyError, RequestInvalid
@@ -24,6 +22,8 @@ from policy.request.manifest import requests_of
 from policy.request.request import Manifest, is_bare_manifest, read_request_or_manifest
 
 if TYPE_CHECKING:
+    import os
+
     from policy.intake.deployment import Platform
     from policy.policy import Policy
     from policy.request.request import Request
@@ -165,20 +165,5 @@ def write_file(path: Path, old: str, new: str, root: Path) -> str:
 
 
 def _replace(target: Path, data: bytes, found: os.stat_result) -> str:
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        own = Path(name).stat()
-        if (own.st_uid, own.st_gid) != (found.st_uid, found.st_gid):
-            os.chown(name, found.st_uid, found.st_gid)
-        Path(name).chmod(stat.S_IMODE(found.st_mode))
-        if Path(name).read_bytes() != data:
-            return "the new text was not what was written"
-        Path(name).replace(target)
-    finally:
-        with suppress(OSError):
-            Path(name).unlink()
-    return ""
+    is_replaced = replace_file(target, data, found, lambda own: own.read_bytes() == data)
+    return "" if is_replaced else "the new text was not what was written"

@@ -6,7 +6,7 @@ Not here: how a log is read. The program that has a log passes a ``LogReader`` a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -17,6 +17,9 @@ from policy.cli.fleet_sources import Found
 if TYPE_CHECKING:
     from policy.cli.fleet import FleetEntry, FleetOptions
     from policy.policy import Policy
+
+SQLITE: Final = "sqlite:///"
+"""How the URL of a log begins that is a file."""
 
 
 class LogPart(Struct, frozen=True):
@@ -36,6 +39,11 @@ def read_part(log: str | None, since: str | None, until: str | None) -> LogPart 
     if log is None and (since is not None or until is not None):
         fail(USAGE, "`--since` and `--until` go with `--log`, the decision log")
     return None if log is None else LogPart(log, since, until)
+
+
+def log_files(log: str | None) -> list[str]:
+    """The file of the log with this URL, if it has one."""
+    return [log.removeprefix(SQLITE)] if log is not None and log.startswith(SQLITE) else []
 
 
 def logged(part: LogPart, reader: LogReader | None, policy: Policy, options: FleetOptions) -> Iterator[FleetEntry]:

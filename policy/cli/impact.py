@@ -18,13 +18,13 @@ from policy.cli.console import (
     fail,
 )
 from policy.cli.fleet import FleetOptions, ignored_line, read_fleet, request_of
-from policy.cli.fleet_log import logged, read_part
+from policy.cli.fleet_log import log_files, logged, read_part
 from policy.cli.fleet_size import FleetSize
 from policy.cli.fleet_sources import STANDARD_INPUT
 from policy.cli.fleet_splits import is_uri
 from policy.cli.impact_formats import FORMATS, ImpactReport
 from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, output_file, write_report
+from policy.cli.outputs import check_is_no_input, check_names, format_name, output_file, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     FleetArgument,
@@ -141,6 +141,7 @@ def impact(
         fail(USAGE, "--ray: name files, without `--log`, `-` and `--jobs`; `log export` writes a log as a file")
     check_names([each for each in fleet or [] if ray is None or not is_uri(each)])
     file = output_file(output)
+    check_is_no_input(file, [*(fleet or []), *log_files(log)], recursive=recursive)
     name = format_name(form, file, FORMATS, as_json=as_json)
     threshold = read_threshold(fail_on, KINDS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)

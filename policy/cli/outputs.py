@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
+import stat
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -15,6 +17,8 @@ from msgspec import Struct
 
 from policy.cli.console import USAGE, fail, out, show
 from policy.cli.fleet_sources import STANDARD_INPUT
+from policy.cli.folder import ENDINGS
+from policy.cli.replaced_files import written
 from policy.escaping import escape_line
 from policy.messages import listed, quoted
 
@@ -59,6 +63,30 @@ def output_file(output: list[Path] | None) -> Path | None:
     return output[0] if output else None
 
 
+def check_is_no_input(output: Path | None, names: Sequence[str], *, recursive: bool = False) -> None:
+    """Fail if the file to write is one of the inputs, or is read as a file of a folder among them."""
+    status = None if output is None else _status_of(output)
+    if output is None or status is None or not stat.S_ISREG(status.st_mode):
+        return
+    for name in names:
+        found = _status_of(sys.stdin if name == STANDARD_INPUT else Path(name))
+        if found is None:
+            continue
+        shown = escape_line(str(output))
+        if os.path.samestat(found, status):
+            fail(USAGE, f"{shown}: the output is also an input; name another file")
+        if stat.S_ISDIR(found.st_mode) and output.name.endswith(ENDINGS):
+            parents = Path(os.path.realpath(output)).parents
+            if Path(os.path.realpath(name)) in (parents if recursive else parents[:1]):
+                fail(USAGE, f"{shown}: the output is also an input, in {escape_line(name)}; name another file")
+
+
+def _status_of(file: Path | IO[str]) -> os.stat_result | None:
+    with suppress(OSError, ValueError):  # a standard input without a file
+        return file.stat() if isinstance(file, Path) else os.fstat(file.fileno())
+    return None
+
+
 def format_name(form: str | None, output: Path | None, formats: Mapping[str, Format[Any]], *, as_json: bool) -> str:
     """The format that the options name; the command fails if there is none, or if it needs a file."""
     by_suffix = next((key for key, each in formats.items() if output and output.name.endswith(each.suffixes)), None)
@@ -82,14 +110,17 @@ def write_report(report: ReportT, form: Format[ReportT], output: Path | None) ->
 
 @contextmanager
 def _output_file(output: Path | None) -> Iterator[IO[bytes]]:
-    """The file to write, or standard output; the command fails if it cannot be written."""
+    """The file to write, or standard output; the command fails if it cannot be written.
+
+    A file has its new content only if the block succeeds.
+    """
     if output is None:
         sys.stdout.flush()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     try:
-        with output.open("wb") as target:
+        with written(output) as target:
             yield target
     except OSError as error:
         fail(USAGE, f"{escape_line(str(output))}: {error.strerror or error}")

@@ -10,11 +10,11 @@ import typer
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail
 from policy.cli.fleet import FleetOptions, ignored_line, read_fleet, request_of
-from policy.cli.fleet_log import logged, read_part
+from policy.cli.fleet_log import log_files, logged, read_part
 from policy.cli.fleet_size import FleetSize
 from policy.cli.impact import IMPACT_REMEDIES
 from policy.cli.impact_run import Interrupt, read_later_targets, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, output_file, write_report
+from policy.cli.outputs import check_is_no_input, check_names, format_name, output_file, write_report
 from policy.cli.pin_formats import FORMATS
 from policy.cli.pin_places import PinPlaces
 from policy.cli.pin_rows import PinLine, PinReport
@@ -111,6 +111,7 @@ def pins(
     part = read_part(log, since, until)
     check_names(fleet or [])
     file = output_file(output)
+    check_is_no_input(file, [*(fleet or []), *log_files(log)], recursive=recursive)
     name = format_name(form, file, FORMATS, as_json=as_json)
     threshold = read_threshold(fail_on, VERDICTS)
     models = models_of(model_configs or [], context, hub=hub, folder=model_folder)

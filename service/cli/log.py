@@ -191,6 +191,8 @@ def export(
 
     Example: `runner-policy log export november.parquet --since 30d`
     """
+    from policy.cli.outputs import check_is_no_input  # noqa: PLC0415  # other commands write no file
+    from policy.cli.replaced_files import written  # noqa: PLC0415  # as above
     from service.log.export import as_lines, as_parquet, json_lines  # noqa: PLC0415  # as above
     from service.log.query import stream  # noqa: PLC0415  # as above
 
@@ -199,6 +201,7 @@ def export(
     if form is LogFormat.PARQUET and str(file) == "-":
         fail(USAGE, "Parquet is a file; name one")
     store = log_store(url)
+    check_is_no_input(None if str(file) == "-" else file, files_of(store))
     number = 0
 
     def counted() -> Iterator[list[StoredRow]]:
@@ -218,7 +221,7 @@ def export(
                 for lines in json_lines(counted()):
                     typer.echo(lines.decode(), nl=False)
             else:
-                with file.open("wb") as target:
+                with written(file) as target:
                     (as_parquet if form is LogFormat.PARQUET else as_lines)(counted(), target)
     except OSError as error:
         if str(file) == "-":
@@ -261,6 +264,13 @@ def log_store(url: str | None) -> Store:
     if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
         fail(USAGE, f"no log found at {place.database}; `runner-policy serve` creates it, --log names another")
     return Store(place, 30.0)
+
+
+def files_of(store: Store) -> list[str]:
+    """The file of a log, if it has one."""
+    from service.log.store import is_file  # noqa: PLC0415  # other commands need no database
+
+    return [store.url.database or ""] if is_file(store.url) else []
 
 
 @contextmanager

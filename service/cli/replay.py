@@ -14,7 +14,7 @@ from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
 from policy.cli.fleet_parquet import is_parquet, parquet_rows
 from policy.cli.fleet_size import FleetSize
 from policy.cli.impact_run import Interrupt, shows_progress, with_progress
-from policy.cli.outputs import check_names, format_name, output_file, write_report
+from policy.cli.outputs import check_is_no_input, check_names, format_name, output_file, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
     JobsOption,
@@ -38,7 +38,7 @@ from policy.replay.groups import Replay
 from policy.replay.records import Recorded, read_record
 from policy.replay.run import REPLAYED, ReplayJob, difference
 from policy.rules.loader import default_folder
-from service.cli.log import Filters, log_store, read_filters, store_errors, with_filters
+from service.cli.log import Filters, files_of, log_store, read_filters, store_errors, with_filters
 from service.cli.replay_report import FORMATS, ReplayReport
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def replay(
     target = _target(to, policy.releases)
     selected = read_filters(filters)
     store = None if names else log_store(url)
+    check_is_no_input(file, names if store is None else files_of(store))
     job = ReplayJob(sources, target, today() if as_of_today else None, REMEDIES)
     found, interrupt = Replay(), Interrupt()
     shown = REPLAYED if target is None else target.name

@@ -5,7 +5,7 @@ Parquet has the store's columns and a timestamp. Both are written in parts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from policy.decision.decision import encode
 from policy.errors import PolicyError
@@ -30,7 +30,7 @@ TEXTS: Final = (
 )
 
 
-def as_lines(parts: Iterator[list[StoredRow]], target: BinaryIO) -> None:
+def as_lines(parts: Iterator[list[StoredRow]], target: IO[bytes]) -> None:
     """Write each record as a line of JSON, as in ``GET /v1/log``."""
     target.writelines(json_lines(parts))
 
@@ -40,7 +40,7 @@ def json_lines(parts: Iterator[list[StoredRow]]) -> Iterator[bytes]:
     return (b"".join(encode(record(row)) + b"\n" for row in part) for part in parts)
 
 
-def as_parquet(parts: Iterator[list[StoredRow]], target: BinaryIO) -> None:
+def as_parquet(parts: Iterator[list[StoredRow]], target: IO[bytes]) -> None:
     """Write a Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
     from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
