@@ -1,14 +1,17 @@
 """The command ``compare``: what an edit of manifests, charts or rules changes for the deployments in them.
 
-Owns how the deployments of two folders are matched: by their names. ``policy.impact`` compares the answers.
+Owns how the deployments of two folders are matched: by their files and names, then by their names. ``policy.impact``
+compares the answers.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, DefaultOption, JsonOption, RulesOption, err
@@ -116,9 +119,13 @@ def compare(
         remedies=IMPACT_REMEDIES,
     )
     with err.working("comparing"):
-        old = dict(_named(base, before, options))
+        old = [*_named(base, before, options)]
         new = [*_named(head, after, options)]
-        compared = [(entry, _comparison(old.get(name), entry, before, after)) for name, entry in new]
+        partners = _partners(old, new)
+        compared = [
+            (each.entry, _comparison(None if partner is None else partner.entry, each.entry, before, after))
+            for each, partner in zip(new, partners, strict=True)
+        ]
     targets = (TargetRelease(BASE, before.releases.default), TargetRelease(HEAD, after.releases.default))
     tally = Tally(targets)
     for _, found in compared:
@@ -129,7 +136,10 @@ def compare(
         results = ((entry, _result(found, piece)) for entry, found in compared)
         report = ImpactReport(results, tally.counts, targets, after, TITLE, limit, today(), lambda: True)
         write_report(report, FORMATS[name], file)
-    _say_others({name for name, _ in new}, set(old))
+    found_again = {id(partner) for partner in partners}
+    gone = [each for each in old if id(each) not in found_again]
+    _say_others([each.name for each, partner in zip(new, partners, strict=True) if partner is None], "new")
+    _say_others([each.name for each in gone], "gone")
     worst = tally.worst()
     is_bad = worst is not None and reaches(worst, threshold, KINDS)
     is_bad = is_bad or (threshold is not None and any(_fails_newly(found) for _, found in compared))
@@ -143,16 +153,55 @@ def _fails_newly(found: ReleaseComparison | RequestInvalid) -> bool:
     return any(isinstance(answer, ReleaseAnswer) and not answer.starts for answer in found.releases.values())
 
 
-def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[tuple[tuple[str, int], FleetEntry]]:
-    """Each deployment with its key: its name, and its number among the deployments with that name.
+class _Named(Struct, frozen=True, gc=False):
+    """A deployment, and its file and name without the path that is given to the command.
 
-    The place of an unnamed deployment serves as its name, without the path of the file given to the command.
+    The place of an unnamed deployment serves as its name.
     """
-    seen: dict[str, int] = {}
+
+    file: str
+    name: str
+    entry: FleetEntry
+
+
+def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[_Named]:
+    """The deployments of one side."""
     for entry in read_fleet([name], policy.releases, options, [], "compare"):
-        own = entry.name.removeprefix(name).lstrip("/:")
-        number = seen[own] = seen.get(own, 0) + 1
-        yield (own, number), entry
+        file = entry.place.file
+        own = _below(name, entry.name) if entry.name.startswith(file) else entry.name
+        yield _Named(_below(name, file), own, entry)
+
+
+def _below(name: str, text: str) -> str:
+    """A file or a name without the path that is given to the command."""
+    return text.removeprefix(escape_line(name)).lstrip("/:")
+
+
+def _partners(old: list[_Named], new: list[_Named]) -> list[_Named | None]:
+    """For each new deployment the old one with the same file and name, else of those left the one with the same name.
+
+    Those with an equal file and name, or an equal name, are matched in their order. Names alone are not enough: with a
+    folder for each environment the same name is often in several.
+    """
+    found: dict[int, _Named] = {}
+    for key in (_file_and_name, _name_of):
+        taken = {id(each) for each in found.values()}
+        left: dict[tuple[str, ...], deque[_Named]] = {}
+        for each in old:
+            if id(each) not in taken:
+                left.setdefault(key(each), deque()).append(each)
+        for number, each in enumerate(new):
+            if number not in found and (equal := left.get(key(each))):
+                found[number] = equal.popleft()
+    return [found.get(number) for number in range(len(new))]
+
+
+def _file_and_name(each: _Named) -> tuple[str, ...]:
+    return each.file, each.name
+
+
+def _name_of(each: _Named) -> tuple[str, ...]:
+    return (each.name,)
 
 
 def _comparison(
@@ -184,11 +233,10 @@ def _result(found: ReleaseComparison | RequestInvalid, piece: object) -> ImpactR
     return ImpactResult(summary_of(found), piece(found) if callable(piece) else None)
 
 
-def _say_others(new: set[tuple[str, int]], old: set[tuple[str, int]]) -> None:
+def _say_others(names: list[str], what: str) -> None:
     """Say which deployments are only on one side."""
-    for names, what in ((new - old, "new"), (old - new, "gone")):
-        if names:
-            shown = listed(sorted(name for name, _ in names)[:MAX_NAMED])
-            more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
-            number = counted(len(names), "deployment is", "deployments are")
-            err.print(escape_line(f"{number} {what}: {shown}{more}"), markup=False)
+    if names:
+        shown = listed(sorted(names)[:MAX_NAMED])
+        more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+        number = counted(len(names), "deployment is", "deployments are")
+        err.print(escape_line(f"{number} {what}: {shown}{more}"), markup=False)

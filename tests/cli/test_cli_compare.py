@@ -42,6 +42,7 @@ def sides(tmp_path: Path) -> Callable[..., tuple[str, str]]:
         for side, files in (("base", base), ("head", head)):
             (tmp_path / side).mkdir()
             for name, text in files.items():
+                (tmp_path / side / name).parent.mkdir(exist_ok=True)
                 (tmp_path / side / name).write_text(text)
         return str(tmp_path / "base"), str(tmp_path / "head")
 
@@ -69,6 +70,69 @@ def test_each_deployment_is_compared_with_itself_by_its_name(
         "Pod/new/c": None,
         "Pod/same/c": None,
     }
+
+
+OLD, NEW = pod("chat", "v0.21.0"), pod("chat", "v0.33.0")
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected", "said"),
+    [
+        (
+            {"a/d.yaml": OLD, "b/d.yaml": NEW},
+            {"b/d.yaml": OLD},
+            {"b/d.yaml": "runner-v2-to-v1"},
+            "1 deployment is gone: `Pod/chat/c`\n",
+        ),
+        (
+            {"b/d.yaml": OLD},
+            {"a/d.yaml": NEW, "b/d.yaml": OLD},
+            {"a/d.yaml": None, "b/d.yaml": None},
+            "1 deployment is new: `Pod/chat/c`\n",
+        ),
+        (
+            {"a/d.yaml": OLD, "b/d.yaml": NEW},
+            {"b/d.yaml": NEW, "c/d.yaml": OLD},
+            {"b/d.yaml": None, "c/d.yaml": None},
+            "",
+        ),
+        (
+            {"a/d.yaml": f"{OLD}---\n{NEW}", "b/d.yaml": NEW},
+            {"a/d.yaml": f"{OLD}---\n{OLD}", "b/d.yaml": OLD},
+            {"a/d.yaml": [None, "runner-v2-to-v1"], "b/d.yaml": "runner-v2-to-v1"},
+            "",
+        ),
+    ],
+)
+def test_equal_names_are_compared_within_their_file(
+    call: Callable[..., Done],
+    sides: Callable[..., tuple[str, str]],
+    models: str,
+    base: dict[str, str],
+    head: dict[str, str],
+    expected: dict[str, Any],
+    said: str,
+) -> None:
+    done = call("compare", *sides(base, head), "-R", "--models", models, "--json")
+    found: dict[str, list[Any]] = {}
+    for item in json.loads(done.out)["items"]:
+        found.setdefault(item["place"]["file"], []).append(item["kind"])
+    assert (done.code, done.err) == (0, said)
+    assert {file: kinds if len(kinds) > 1 else kinds[0] for file, kinds in found.items()} == expected
+
+
+def test_a_folder_may_have_the_name_of_a_namespace(
+    call: Callable[..., Done],
+    sides: Callable[..., tuple[str, str]],
+    models: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old, new = (pod("chat, namespace: base", tag) for tag in ("v0.21.0", "v0.33.0"))
+    sides({"a.yaml": old}, {"b.yaml": new})
+    monkeypatch.chdir(tmp_path)
+    done = call("compare", "base", "head", "--models", models, "--json")
+    assert (done.err, kinds(done)) == ("", {"base/Pod/chat/c": "runner-v1-to-v2"})
 
 
 def test_equal_folders_change_nothing(
