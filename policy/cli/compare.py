@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from policy.cli.commands import command_app
 from policy.cli.console import FOUND, DefaultOption, JsonOption, RulesOption, err
-from policy.cli.fleet import FleetOptions, read_fleet
+from policy.cli.fleet import FleetOptions, entries_of
+from policy.cli.fleet_sources import documents_of
 from policy.cli.impact import IMPACT_REMEDIES
 from policy.cli.impact_formats import FORMATS, ImpactReport
 from policy.cli.outputs import check_is_no_input, check_names, format_name, write_report
@@ -55,7 +56,7 @@ from policy.rules.loader import default_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.cli.fleet import FleetEntry
+    from policy.cli.fleet import FleetEntry, FleetPlace
     from policy.impact.changes import Answer
     from policy.policy import Policy
 
@@ -99,7 +100,8 @@ def compare(
     """Show what an edit of manifests, charts or rules changes for the deployments in them, the worst first.
 
     Each deployment is decided as it is before and after, by the release of its image. Exits with 1 if one cannot be
-    decided. Example: `runner-policy compare ../main/deploy deploy -R --models models --fail-on no-start`
+    decided or BASE cannot be read. Example:
+    `runner-policy compare ../main/deploy deploy -R --models models --fail-on no-start`
     """
     check_names([base, head])
     files: list[Path | None] = [*output] if output else [None]
@@ -119,7 +121,7 @@ def compare(
         remedies=IMPACT_REMEDIES,
     )
     with err.working("comparing"):
-        old = [*_named(base, before, options)]
+        old = [*_named(base, before, options, may_be_empty=True)]
         new = [*_named(head, after, options)]
         partners = _partners(old, new)
         compared = [
@@ -137,13 +139,17 @@ def compare(
         report = ImpactReport(results, tally.counts, targets, after, TITLE, limit, today(), lambda: True)
         write_report(report, FORMATS[name], file)
     found_again = {id(partner) for partner in partners}
-    gone = [each for each in old if id(each) not in found_again]
+    alone = [each for each in old if id(each) not in found_again]
+    unread = [
+        (each.entry.place, each.entry.request) for each in alone if isinstance(each.entry.request, RequestInvalid)
+    ]
     _say_others([each.name for each, partner in zip(new, partners, strict=True) if partner is None], "new")
-    _say_others([each.name for each in gone], "gone")
+    _say_others([each.name for each in alone if not isinstance(each.entry.request, RequestInvalid)], "gone")
+    _say_unread(unread)
     worst = tally.worst()
     is_bad = worst is not None and reaches(worst, threshold, KINDS)
     is_bad = is_bad or (threshold is not None and any(_fails_newly(found) for _, found in compared))
-    raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)
+    raise typer.Exit(FOUND if tally.has_undecided or unread or is_bad else 0)
 
 
 def _fails_newly(found: ReleaseComparison | RequestInvalid) -> bool:
@@ -164,12 +170,15 @@ class _Named(Struct, frozen=True, gc=False):
     entry: FleetEntry
 
 
-def _named(name: str, policy: Policy, options: FleetOptions) -> Iterator[_Named]:
-    """The deployments of one side."""
-    for entry in read_fleet([name], policy.releases, options, [], "compare"):
-        file = entry.place.file
-        own = _below(name, entry.name) if entry.name.startswith(file) else entry.name
-        yield _Named(_below(name, file), own, entry)
+def _named(name: str, policy: Policy, options: FleetOptions, *, may_be_empty: bool = False) -> Iterator[_Named]:
+    """The deployments of one side; that a folder has no file to read is a fault unless it ``may_be_empty``."""
+    for found in documents_of(name, recursive=options.recursive, render=options.render, command="compare"):
+        if found.is_empty and may_be_empty:
+            continue
+        for entry in entries_of(found, policy.releases, options, []):
+            file = entry.place.file
+            own = _below(name, entry.name) if entry.name.startswith(file) else entry.name
+            yield _Named(_below(name, file), own, entry)
 
 
 def _below(name: str, text: str) -> str:
@@ -240,3 +249,12 @@ def _say_others(names: list[str], what: str) -> None:
         more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
         number = counted(len(names), "deployment is", "deployments are")
         err.print(escape_line(f"{number} {what}: {shown}{more}"), markup=False)
+
+
+def _say_unread(unread: list[tuple[FleetPlace, RequestInvalid]]) -> None:
+    """Say what of the old side has no answer to compare with."""
+    for place, error in unread[:MAX_NAMED]:
+        why = request_problem(error, remedies=IMPACT_REMEDIES).detail
+        err.print(escape_line(f"BASE: {place.text}: {why}"), markup=False)
+    if len(unread) > MAX_NAMED:
+        err.print(f"BASE: {len(unread) - MAX_NAMED:,} more cannot be read", markup=False)

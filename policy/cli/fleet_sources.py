@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 
 from policy.cli.fleet_parquet import PARQUET, PARQUET_MAGIC, TEXT_COLUMNS, parquet_rows, text_column
-from policy.cli.folder import FilePlace, FolderContents, load_source
+from policy.cli.folder import FilePlace, FolderContents, NothingFound, load_source
 from policy.cli.requests import (
     MAX_FILE,
     MAX_VALUES,
@@ -50,7 +50,8 @@ class Found(Struct):
     ``places`` has the files of the documents of a folder; ``index`` is the number in a list, ``name`` a name for a
     document without one. ``root`` is the folder to which the files are relative. ``is_last``: whether the input has no
     further document; false if that is not known, as with lines and rows. ``is_unread``: whether the fault is that there
-    is no whole text, or more of it than is read; else it is in another format.
+    is no whole text, or more of it than is read; else it is in another format. ``is_empty``: whether the fault is a
+    folder without a file to read.
     """
 
     file: str
@@ -65,6 +66,7 @@ class Found(Struct):
     root: str = ""
     is_last: bool = False
     is_unread: bool = False
+    is_empty: bool = False
 
 
 def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> Iterator[Found]:
@@ -309,7 +311,7 @@ def _decoded(data: bytes, shown: str) -> str:
 
 def _unread(error: Unreadable, shown: str) -> Found:
     fault = _without_name("; ".join(error.lines), shown)
-    return Found(shown, fault=fault, is_last=True, is_unread=error.is_unread)
+    return Found(shown, fault=fault, is_last=True, is_unread=error.is_unread, is_empty=isinstance(error, NothingFound))
 
 
 def _without_name(text: str, shown: str) -> str:

@@ -98,6 +98,10 @@ class FileDecision(ManifestDecision, frozen=True, kw_only=True):
     file: str
 
 
+class NothingFound(Unreadable):
+    """A folder without a file that is read."""
+
+
 class FolderContents(Struct, frozen=True):
     """The documents of a folder with their places, and a message for each file that cannot be read.
 
@@ -278,7 +282,7 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
         raise Unreadable(*contents.unread)
     if not count:
         hint = "" if recursive else "; `--recursive` reads its subfolders"
-        raise Unreadable(f"{escape_line(str(folder))}: no file with the ending {', '.join(ENDINGS)}{hint}")
+        raise NothingFound(f"{escape_line(str(folder))}: no file with the ending {', '.join(ENDINGS)}{hint}")
     return contents
 
 

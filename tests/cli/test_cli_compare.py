@@ -232,6 +232,36 @@ def test_what_cannot_be_read_is_counted(call: Callable[..., Done], sides: Callab
 
 
 @pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        (
+            {"a.yaml": pod("a", "v0.33.0"), "d.yaml": pod("d", "v0.33.0") + "  x: [1\n"},
+            "1 deployment is new: `Pod/d/c`\nBASE: {base}/d.yaml:11:6: not YAML: the bracket `[` is not closed",
+        ),
+        (
+            {"a.yaml": pod("a", "v0.33.0"), "d.yaml": pod("d", "v0.33.0"), "e.yaml": pod("e", "v9.9.9")},
+            "BASE: e.yaml:6:7: /2/spec/containers/0: the image `vllm/vllm-openai:v9.9.9`: unknown release `9.9.9`",
+        ),
+        ({"a.yaml": pod("a", "v0.33.0"), "d.yaml": pod("d", "v0.33.0")}, ""),
+    ],
+)
+def test_what_cannot_be_read_in_the_base_is_not_gone(
+    call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str, base: dict[str, str], said: str
+) -> None:
+    folders = sides(base, {"a.yaml": pod("a", "v0.33.0"), "d.yaml": pod("d", "v0.33.0")})
+    done = call("compare", *folders, "--models", models, "--fail-on", "no-start", "--json")
+    said = said.format(base=folders[0])
+    assert (done.code, done.err[: len(said) or None]) == (int(bool(said)), said)
+
+
+def test_a_base_without_files_has_no_deployments(
+    call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str
+) -> None:
+    done = call("compare", *sides({}, {"a.yaml": pod("a", "v0.33.0")}), "--models", models, "--json")
+    assert (done.code, done.err) == (0, "1 deployment is new: `Pod/a/c`\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("none", "none"), "none: there is no such file or folder"),
