@@ -85,8 +85,8 @@ class FleetEntry(Struct, frozen=True, gc=False):
 class FleetOptions(Struct, frozen=True, kw_only=True):
     """How a fleet is read.
 
-    ``version`` is the release for which an engine of a manifest is read, whatever its image says; ``None``: what the
-    image says. ``nearest`` is whether unknown releases are decided as the closest known one. ``environment`` has fields
+    ``version`` is the release for which a deployment is read, whatever its image or its request says; ``None``: what
+    these say. ``nearest`` is whether unknown releases are decided as the closest known one. ``environment`` has fields
     for deployments that do not state them.
     """
 
@@ -235,7 +235,7 @@ def _with_options(document: Any, releases: Releases, options: FleetOptions) -> A
     changed = False
     if options.nearest and "beyond_verified" not in request:
         request["beyond_verified"], changed = NEAREST, True
-    if options.version is not None and "manifest" in request:
+    if options.version is not None and any(name in request for name in ("manifest", "facts", "deployment")):
         request["vllm_version"], changed = options.version, True
     if options.environment and "environment" not in request and "facts" not in request:
         inner = request.get("deployment")

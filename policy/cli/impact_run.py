@@ -26,6 +26,7 @@ T = TypeVar("T")
 ALL: Final = "all"
 RANGE: Final = ".."
 TARGET_ADVICE: Final = f"also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`"
+MIN_COMPARED: Final = 2
 EXIT_INTERRUPTED: Final = 130
 """The exit code of an interrupted run."""
 DELAY: Final = 2.0
@@ -51,7 +52,7 @@ def read_targets(releases: Releases, from_: str | None, to: str | None, names: s
             if len({step.name for step in steps}) < len(steps):
                 fail(USAGE, f"`--from` and `--to` are both {quoted(to)}; name two releases")
             return steps
-        return _listed(names, releases)
+        return _several(names, releases)
     except PolicyError as error:
         fail(USAGE, f"{error}; {TARGET_ADVICE}")
 
@@ -67,14 +68,49 @@ def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> 
     return (*first, *(target for target in later if target not in first))
 
 
+def _several(names: str, releases: Releases) -> list[TargetRelease]:
+    """The targets of ``--releases``, of which each is compared with the one before; ``v1-removed`` has one before it.
+
+    The command fails if there are fewer than two, or a list without ranges does not begin with the earliest.
+
+    Raises:
+        PolicyError: a name is unknown.
+    """
+    targets = _listed(names, releases)
+    if len(targets) == 1 and targets[0].without_v1:
+        return [target_of(releases.known[-1], releases), *targets]
+    if len({(target.release, target.without_v1) for target in targets}) < MIN_COMPARED:
+        only = targets[0].name
+        fail(
+            USAGE,
+            f"--releases {quoted(names)}: one release is compared with nothing; name two or more, or with "
+            f"`--to {only}` compare it with what each image says",
+        )
+    parts = _parts(names)
+    if not any(part == ALL or RANGE in part for part in parts):
+        given = [target_of(part, releases) for part in parts]
+        places = [(target.without_v1, releases.known.index(target.release)) for target in given]
+        if places != sorted(places):
+            ascending = ",".join(target.name for target in targets)
+            fail(
+                USAGE,
+                f"--releases {quoted(names)}: the earlier one is first: `{ascending}`; "
+                f"`--from {given[0].name} --to {given[-1].name}` compares two releases in any order",
+            )
+    return targets
+
+
 def _listed(names: str, releases: Releases) -> list[TargetRelease]:
     """The targets in a list such as ``0.22.0,0.30.0..0.33.0``.
 
     Raises:
         PolicyError: a name is unknown.
     """
-    parts = re.split(r"[,\s]+", names.strip(", "))
-    return targets_of([each for part in parts for each in _range(part, releases)], releases)
+    return targets_of([each for part in _parts(names) for each in _range(part, releases)], releases)
+
+
+def _parts(names: str) -> list[str]:
+    return re.split(r"[,\s]+", names.strip(", "))
 
 
 def _range(part: str, releases: Releases) -> list[str]:

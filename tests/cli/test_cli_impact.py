@@ -83,6 +83,11 @@ def facts(name: str, architecture: str = "Qwen3ForCausalLM", version: str = "0.2
     }
 
 
+def pod_of(image: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": image, "args": [MODEL]}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+
+
 def lines(*documents: Any) -> str:
     return "".join(f"{json.dumps(document)}\n" for document in documents)
 
@@ -187,7 +192,9 @@ def test_release_without_v1_keeps_launch_errors(impact: Callable[..., tuple[int,
         (("--to", "v0.33.0"), ["0.33.0"]),
         (("--from", "0.22.0", "--to", "v1-removed"), ["0.22.0", "v1-removed"]),
         (("--from", "0.33.0", "--to", "0.22.0"), ["0.33.0", "0.22.0"]),
-        (("--releases", "0.23.0,0.22.0"), ["0.22.0", "0.23.0"]),
+        (("--releases", "0.22.0,0.23.0"), ["0.22.0", "0.23.0"]),
+        (("--releases", "0.22.0,0.22.0 v0.23.0,"), ["0.22.0", "0.23.0"]),
+        (("--releases", "v1-removed"), ["0.33.0", "v1-removed"]),
         (("--releases", "0.31.0..v1-removed"), ["0.31.0", "0.32.0", "0.33.0", "v1-removed"]),
     ],
 )
@@ -207,6 +214,11 @@ def test_targets(
         (("--to", "0.33.0", "--releases", "all"), "name what to compare: `--to "),
         (("--to", "9.9.9"), "known releases"),
         (("--releases", "0.33.0..0.22.0"), "the earlier one is first: `0.22.0..0.33.0`"),
+        (("--releases", "0.33.0"), "name two or more, or with `--to 0.33.0` compare it with what each image says"),
+        (("--releases", "0.33.0..0.33.0"), "name two or more, or with `--to 0.33.0`"),
+        (("--releases", "0.33.0,v0.33.0"), "name two or more, or with `--to 0.33.0`"),
+        (("--releases", "0.23.0,0.22.0"), "`0.22.0,0.23.0`; `--from 0.23.0 --to 0.22.0` compares two releases in any"),
+        (("--releases", "v1-removed,0.33.0"), "the earlier one is first: `0.33.0,v1-removed`"),
         (("--releases", "all", "--from", "0.22.0"), "`--from` goes with `--to`"),
         (("--from", "0.33.0", "--to", "0.33.0"), "name two releases"),
         (("--to", "0.33.0", "--format", "xml"), "--format: expected one of"),
@@ -218,6 +230,24 @@ def test_wrong_usage(call: Callable[..., Done], options: tuple[str, ...], messag
     done = call("impact", "-", *options, stdin=lines(facts("a")))
     assert (done.code, done.out) == (2, "")
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        facts("a", version="9.9.9"),
+        {"vllm_version": "9.9.9", "deployment": {"args": ["serve", MODEL], "model_configs": {MODEL: QWEN}}},
+        {"vllm_version": "9.9.9", "manifest": pod_of("vllm/vllm-openai:v9.9.9")},
+    ],
+)
+def test_named_releases_are_compared_whatever_a_request_states(
+    impact: Callable[..., tuple[int, dict[str, Any]]], models: str, request_of: dict[str, Any]
+) -> None:
+    for options in (("--from", "0.21.0", "--to", "0.33.0"), ("--releases", "0.21.0,0.33.0")):
+        code, found = impact(lines(request_of), *options, "--models", models, name="f.jsonl")
+        assert (code, [item.get("kind") for item in found["items"]]) == (0, ["runner-v1-to-v2"])
+    code, _ = impact(lines(request_of), "--to", "0.33.0", "--models", models, name="f.jsonl")
+    assert code == 1
 
 
 def test_no_fleet(call: Callable[..., Done]) -> None:
