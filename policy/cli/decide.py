@@ -130,7 +130,7 @@ def decide(
     print_missing([*missing])
     if ignored:
         err.print(ignored_objects([_name(request, path, folder) for path in ignored]), markup=False)
-    unread = [] if folder is None else folder.unread
+    unread = [] if folder is None else folder.messages
     for line in unread:
         err.print(line, markup=False)
     is_undecided = any(isinstance(found, Problem) or (exit_code and not found.starts) for _, found in rows)

@@ -150,7 +150,7 @@ def fix(
             typer.echo(diff_of(name, files.read[name], text), nl=False)
     else:
         show_fixes(found, as_json=as_json, is_written=write)
-    left = unwritten + ([] if files.folder is None else files.folder.unread)
+    left = unwritten + ([] if files.folder is None else files.folder.messages)
     for line in left:
         err.print(line, markup=False)
     done = write and not left and all(each.written is not UNSET and each.is_done for each in found)

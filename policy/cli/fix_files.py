@@ -138,7 +138,7 @@ class Files:
                 raise PolicyError(f"{file}: the number of its documents changed")
             for place, document in zip(places, found, strict=True):
                 documents[place] = document
-        return FolderContents(documents, folder.places, folder.unread, folder.too_large)
+        return FolderContents(documents, folder.places, folder.unread)
 
 
 def write_file(path: Path, old: str, new: str, root: Path) -> str:

@@ -87,10 +87,16 @@ def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> I
     if not isinstance(source, FolderContents):
         yield Found(shown, source, is_last=True)
         return
-    for number, line in enumerate(source.unread, 1):
-        file, _, fault = line.partition(": ")
+    for number, each in enumerate(source.unread, 1):
         is_last = number == len(source.unread) and not source.documents
-        yield Found(file, fault=fault, is_last=is_last, is_unread=line in source.too_large)
+        yield Found(
+            each.file,
+            fault=each.message,
+            line=each.line,
+            column=each.column,
+            is_last=is_last,
+            is_unread=each.is_unread,
+        )
     if source.documents:
         root = YamlNode([each or YamlNode(None, 0, 0) for each in trees], 1, 1)
         yield Found(shown, source.documents, root, places=source.places, root=name, is_last=True)

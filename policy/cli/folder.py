@@ -102,16 +102,32 @@ class NothingFound(Unreadable):
     """A folder without a file that is read."""
 
 
-class FolderContents(Struct, frozen=True):
-    """The documents of a folder with their places, and a message for each file that cannot be read.
+class UnreadFile(Struct, frozen=True):
+    """A file or folder that cannot be read: its path, why, and where in it if that is known.
 
-    ``too_large`` has those of files that have no whole text, or more of it than is read.
+    ``lines`` has the messages that a command prints. ``is_unread``: whether there is no whole text, or more of it than
+    is read.
     """
+
+    file: str
+    message: str
+    lines: tuple[str, ...]
+    line: int = 0
+    column: int = 0
+    is_unread: bool = False
+
+
+class FolderContents(Struct, frozen=True):
+    """The documents of a folder with their places, and the files that cannot be read."""
 
     documents: list[Any]
     places: list[FilePlace]
-    unread: list[str]
-    too_large: set[str]
+    unread: list[UnreadFile]
+
+    @property
+    def messages(self) -> list[str]:
+        """Why files cannot be read, each line with a file."""
+        return [line for each in self.unread for line in each.lines]
 
     def name_of(self, path: str) -> str:
         """A name for a path such as ``[3].spec``: the file, and the object's name or the path in the file."""
@@ -245,7 +261,7 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
     Raises:
         Unreadable: it contains nothing or too much.
     """
-    contents = FolderContents([], [], [], set())
+    contents = FolderContents([], [], [])
     left, count = MAX_FILE, 0
     root = folder.resolve()
     with err.working(f"reading {escape_line(str(folder))}"):
@@ -259,7 +275,7 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
                 )
                 continue
             if not _is_within(path, root):
-                contents.unread.append(f"{escape_line(str(path))}: not read, because the link leads out of the folder")
+                contents.unread.append(_unread(path, "not read, because the link leads out of the folder"))
                 continue
             try:
                 text = load_text(path, left)
@@ -267,8 +283,7 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
                 found: Trees | None = None if trees is None else []
                 documents = script_files.documents_of(path, text, root, found) if text.strip() else []
             except Unreadable as error:
-                contents.unread.extend(error.lines)
-                contents.too_large.update(error.lines if error.is_unread else ())
+                contents.unread.append(_unread_file(path, error))
                 continue
             contents.documents.extend(documents)
             if trees is not None:
@@ -279,14 +294,25 @@ def _read_folder(folder: Path, *, recursive: bool, trees: Trees | None) -> Folde
             if count > MAX_FILES:
                 raise Unreadable(f"{escape_line(str(folder))}: more than {counted(MAX_FILES, 'file', 'files')}")
     if not count and contents.unread:
-        raise Unreadable(*contents.unread)
+        raise Unreadable(*contents.messages)
     if not count:
         hint = "" if recursive else "; `--recursive` reads its subfolders"
         raise NothingFound(f"{escape_line(str(folder))}: no file with the ending {', '.join(ENDINGS)}{hint}")
     return contents
 
 
-def _files(folder: Path, unread: list[str], *, recursive: bool) -> Iterator[Path]:
+def _unread(path: Path, why: str) -> UnreadFile:
+    name = escape_line(str(path))
+    return UnreadFile(name, why, (f"{name}: {why}",))
+
+
+def _unread_file(path: Path, error: Unreadable) -> UnreadFile:
+    name = escape_line(str(path))
+    message = error.message or "; ".join(line.removeprefix(f"{name}: ") for line in error.lines)
+    return UnreadFile(name, message, error.lines, error.line, error.column, error.is_unread)
+
+
+def _files(folder: Path, unread: list[UnreadFile], *, recursive: bool) -> Iterator[Path]:
     """The files to read, in the order of their names; links to folders are not followed.
 
     Why other folders in it cannot be read is added to ``unread``.
@@ -309,11 +335,9 @@ def _files(folder: Path, unread: list[str], *, recursive: bool) -> Iterator[Path
                 if len(folders) < MAX_DEPTH:
                     folders.append(iter(sorted(path.iterdir())))
                 else:
-                    unread.append(
-                        f"{escape_line(str(path))}: not read, because it is nested more than {MAX_DEPTH} deep"
-                    )
+                    unread.append(_unread(path, f"not read, because it is nested more than {MAX_DEPTH} deep"))
         except OSError as error:
-            unread.append(f"{escape_line(str(path))}: cannot be read: {error.strerror}")
+            unread.append(_unread(path, f"cannot be read: {error.strerror}"))
             continue
         if not is_folder and path.name.endswith(ENDINGS):
             yield path

@@ -131,7 +131,7 @@ def _candidates(
     policy: Policy, document: Any, folder: FolderContents | None, *, overrides: bool
 ) -> list[CandidateEngine]:
     """The engines of a deployment, a manifest, or a folder with manifests, whose unreadable files are reported."""
-    for line in [] if folder is None else folder.unread:
+    for line in [] if folder is None else folder.messages:
         err.print(line, markup=False)
     request = read_request(policy, as_request(policy, document), explain=False, overrides=overrides)
     if isinstance(request, Request):

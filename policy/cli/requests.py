@@ -137,12 +137,14 @@ def load_policy(
 class Unreadable(PolicyError):
     """An input that cannot be read; ``lines`` has the messages, each with the name of the input.
 
-    ``is_unread``: whether there is no whole text, or more of it than is read; else it is in another format.
+    ``is_unread``: whether there is no whole text, or more of it than is read; else it is in another format. ``line``
+    and ``column`` are those of the fault, if it has any, and ``message`` is then all of ``lines`` without names.
     """
 
-    def __init__(self, *lines: str, is_unread: bool = False) -> None:
+    def __init__(self, *lines: str, is_unread: bool = False, line: int = 0, column: int = 0, message: str = "") -> None:
         self.lines = lines
         self.is_unread = is_unread
+        self.line, self.column, self.message = line, column, message
         super().__init__("\n".join(lines))
 
 
@@ -210,7 +212,7 @@ def parse_documents(text: str, file: str, trees: Trees | None = None) -> list[An
 def _parse_documents(text: str, file: str, trees: Trees | None) -> list[Any]:
     named_json = file.endswith(JSON_ENDING)
     file = escape_line(file)
-    faults = []
+    faults, messages = [], []
     try:
         document = read_json_manifest(text.encode(), read_bounded)
     except TooManyValues as error:
@@ -218,6 +220,7 @@ def _parse_documents(text: str, file: str, trees: Trees | None) -> list[Any]:
     except NotJson as error:
         if text.lstrip().startswith(("{", "[")):
             faults.append(f"{file}: {error}")
+            messages.append(str(error))
         exceeds_limit = isinstance(error, LimitExceeded)
         if faults and (named_json or exceeds_limit):
             raise Unreadable(*faults, is_unread=exceeds_limit) from error
@@ -236,7 +239,11 @@ def _parse_documents(text: str, file: str, trees: Trees | None) -> list[Any]:
     except RulesInvalid as error:
         remedy = {too_many(MAX_VALUES): YAML_LIMIT_REMEDY}
         faults += [f"{fault}{remedy.get(fault.message, '')}" for fault in error.faults]
-        raise Unreadable(*faults, is_unread=isinstance(error, LimitExceeded)) from error
+        messages += [f"{fault.message}{remedy.get(fault.message, '')}" for fault in error.faults]
+        first, is_unread = error.faults[0], isinstance(error, LimitExceeded)
+        raise Unreadable(
+            *faults, is_unread=is_unread, line=first.line, column=first.column, message="; ".join(messages)
+        ) from error
 
 
 def read_bounded(text: bytes) -> Any:

@@ -13,6 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from configured import as_configured
@@ -322,6 +323,48 @@ def test_folder_with_a_link_that_leads_out(call: Callable[..., Done], tmp_path: 
     assert [item["problem"]["detail"] for item in found["items"] if "problem" in item] == [
         "not read, because the link leads out of the folder"
     ]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "text", "place", "detail"),
+    [
+        (
+            "two",
+            "x.yaml",
+            '{"apiVersion": "v1", "kind": Pod,,',
+            {"line": 1, "column": 1},
+            "not JSON: JSON is malformed: invalid character (byte 29); not YAML: the bracket",
+        ),
+        ("fold: er", "x.yaml", "a: [\n", {"line": 1, "column": 4}, "not YAML: the bracket `[` is not closed"),
+        ("two", "x.json", "{", {}, "not JSON: "),
+        ("fold: er", "x: y.nomad", "job {}", {}, "HCL is not read; run `nomad job run -output fold: er/x: y.nomad"),
+    ],
+)
+def test_a_file_of_a_folder_that_cannot_be_read_counts_once_with_its_place(
+    call: Callable[..., Done],
+    tmp_path: Path,
+    models: str,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: str,
+    name: str,
+    text: str,
+    place: dict[str, int],
+    detail: str,
+) -> None:
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "a.yaml").write_text(OLD_FLAG)
+    (tmp_path / folder / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    options = ("impact", folder, "--to", "0.30.0", "--models", models)
+    found = json.loads(call(*options, "--json").out)
+    check_sums(found)
+    (item,) = (each for each in found["items"] if "problem" in each)
+    assert (len(found["items"]), item["place"]) == (2, {"file": f"{folder}/{name}", **place})
+    assert item["problem"]["detail"][: len(detail)] == detail
+    results = json.loads(call(*options, "--format", "sarif").out)["runs"][0]["results"]
+    (where,) = (each["locations"][0]["physicalLocation"] for each in results if each["ruleId"] == "not-decided")
+    assert where["artifactLocation"]["uri"] == quote(f"{folder}/{name}")
+    assert where["region"] == {"startLine": place.get("line", 1), "startColumn": place.get("column", 1)}
 
 
 def test_one_broken_object_of_a_list(impact: Callable[..., tuple[int, dict[str, Any]]], models: str) -> None:
