@@ -22,9 +22,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tables import table
 
+from policy.intake.model import files as model_files
+from policy.intake.model import hub_client
 from policy.intake.model.files import COMPANIONS, MAX_BYTES
 from policy.intake.model.hub import Hub
+from policy.intake.model.hub_client import MAX_VALUES
 from policy.intake.model.hub_errors import HubFailed, HubMisconfigured, HubUnreadable, ModelFiles
+from policy.parser import jsontext
 
 GIVE = "or give its `config.json`"
 
@@ -80,7 +84,7 @@ def refusal(hub: Hub, name: str = NAME, revision: str | None = None, companions:
 def test_a_model_is_fetched_once_and_cached(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply())
     hub = make_hub()
-    assert [hub.config(NAME), hub.config(NAME)] == [ModelFiles(CONFIG, {}, COMMIT, size=len(TEXT))] * 2
+    assert [hub.config(NAME), hub.config(NAME)] == [ModelFiles(CONFIG, {}, COMMIT, size=len(TEXT), values=5)] * 2
     assert server.asked == [("HEAD", f"/{NAME}/resolve/main/config.json"), ("GET", f"/{NAME}/resolve/main/config.json")]
 
 
@@ -134,7 +138,7 @@ def test_companions_come_from_the_same_commit_and_missing_ones_are_left_out(
     server.give(Reply(b'{"a": 1}'), "1_Pooling/config.json", revision=COMMIT)
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
     files = {"modules.json": "[]", "1_Pooling/config.json": '{"a": 1}'}
-    assert make_hub().config(NAME, companions=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
+    assert make_hub().config(NAME, companions=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10, values=5)
     assert {path.split("/")[4] for _, path in server.asked[2:]} == {COMMIT}
     server.asked.clear()
     assert make_hub().config(NAME, companions=also).files == files
@@ -170,7 +174,7 @@ def test_offline_the_cache_is_used(server: HubServer, make_hub: MakeHub) -> None
     server.asked.clear()
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
     assert make_hub(offline=True).config(NAME, companions=also) == ModelFiles(
-        CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2
+        CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2, 5
     )
     assert server.asked == []
 
@@ -192,7 +196,7 @@ def test_the_cache_replaces_a_failing_hub(server: HubServer, make_hub: MakeHub) 
     server.give(Reply())
     make_hub().config(NAME)
     server.give(Reply(status=503))
-    assert make_hub().config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
+    assert make_hub().config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT), values=5)
 
 
 FAILING: list[tuple[Reply, str, str]] = [
@@ -243,7 +247,7 @@ def test_the_cache_replaces_a_failing_hub_if_it_has_a_record_of_each_companion(
     make_hub().config(NAME, companions=COMPANIONS[:2])
     server.give(Reply(status=503))
     assert make_hub().config(NAME, companions=COMPANIONS[:2]) == ModelFiles(
-        CONFIG, {"modules.json": "[]"}, COMMIT, cached=True, size=len(TEXT) + 2
+        CONFIG, {"modules.json": "[]"}, COMMIT, cached=True, size=len(TEXT) + 2, values=5
     )
     assert refusal(make_hub(), companions=COMPANIONS)[0] == "HubUnreachable"
 
@@ -304,7 +308,7 @@ def test_the_cache_replaces_a_slow_hub(server: HubServer, make_hub: MakeHub) -> 
     server.give(Reply())
     make_hub().config(NAME)
     server.give(Reply(hold=server.release))
-    assert make_hub(0.3).config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
+    assert make_hub(0.3).config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT), values=5)
 
 
 # Refusals
@@ -461,6 +465,55 @@ def test_a_file_that_is_too_large_is_not_fetched(
 def test_a_file_of_the_largest_size_is_read(server: HubServer, make_hub: MakeHub) -> None:
     server.give(Reply(b"{}" + b" " * (MAX_BYTES - 2)))
     assert make_hub().config(NAME).size == MAX_BYTES
+
+
+def with_values(number: int) -> bytes:
+    """A `config.json` with so many keys and values, an odd number."""
+    body = b'{"architectures": ["Qwen3ForCausalLM"], "x": [' + b",".join([b"[]"] * ((number - 5) // 2)) + b"]}"
+    assert sum(map(body.count, (b",", b":", b"[", b"{"))) == number
+    return body
+
+
+@pytest.mark.parametrize("file", ["config.json", "hf_quant_config.json"])
+def test_a_file_with_too_many_values_is_refused_before_it_is_decoded(
+    server: HubServer, make_hub: MakeHub, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    body = with_values(340_001)
+    assert len(body) < MAX_BYTES
+    server.give(Reply())
+    server.give(Reply(body), file, revision="main" if file == "config.json" else COMMIT)
+    decoded: list[int] = []
+
+    def read_json(raw: bytes) -> object:
+        decoded.append(len(raw))
+        return jsontext.read_json(raw)
+
+    for module in (model_files, hub_client):
+        monkeypatch.setattr(module, "read_json", read_json)
+    reason = f"`{file}` of `{NAME}` has more than 20000 keys and values, which is the limit; give its `config.json`"
+    assert refusal(make_hub(), companions=COMPANIONS) == ("HubTooLarge", reason)
+    assert refusal(make_hub(offline=True), companions=COMPANIONS) == ("HubTooLarge", reason)
+    assert max(decoded, default=0) <= MAX_VALUES
+
+
+def test_a_file_with_as_many_values_as_are_read(server: HubServer, make_hub: MakeHub) -> None:
+    server.give(Reply(with_values(MAX_VALUES - 1)))
+    assert len(make_hub().config(NAME).config["x"]) == (MAX_VALUES - 6) // 2
+
+
+def test_the_text_of_a_string_is_no_value(server: HubServer, make_hub: MakeHub) -> None:
+    server.give(Reply(b'{"x": "' + b"[{:," * 200_000 + b'"}'))
+    assert make_hub().config(NAME).config == {"x": "[{:," * 200_000}
+
+
+def test_values_count_in_the_cache(server: HubServer, make_hub: MakeHub) -> None:
+    """20,000 of them in 30 KB take more than 1 MB of memory."""
+    hub = make_hub()
+    names = [f"a/m{number}" for number in range(12)]
+    for name in names:
+        server.give(Reply(with_values(MAX_VALUES - 1)), name=name)
+        hub.config(name, companions=COMPANIONS)
+    assert [name for name in names if hub.cached_files(name)] == names[-10:]
 
 
 def test_a_compressed_file_is_not_decompressed(server: HubServer, make_hub: MakeHub) -> None:

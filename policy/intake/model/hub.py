@@ -44,6 +44,7 @@ TRUE: Final = {"1", "ON", "YES", "TRUE"}
 RESULT_SECONDS: Final = 300.0  # how long a result from the hub is cached
 ERROR_SECONDS: Final = 15.0  # how long an error, or a result from huggingface_hub's cache, is cached
 MAX_CACHED_BYTES: Final = 16 << 20  # bytes of all cached results
+VALUE_SIZE: Final = 80  # bytes counted for a key or a value: a short one takes 30 to 80 bytes of memory
 MIN_SIZE: Final = 1 << 10  # minimum bytes counted for a result, which also bounds their number
 
 
@@ -167,7 +168,7 @@ def _until(_: HubQuery, outcome: Outcome, now: float) -> float:
 
 
 def _size(outcome: Outcome) -> int:
-    return max(MIN_SIZE, outcome.size if isinstance(outcome, ModelFiles) else 0)
+    return max(MIN_SIZE, outcome.size + outcome.values * VALUE_SIZE) if isinstance(outcome, ModelFiles) else MIN_SIZE
 
 
 def _check(name: str, revision: str | None) -> None:

@@ -42,6 +42,7 @@ from policy.intake.model.hub_errors import (
     ModelFiles,
 )
 from policy.messages import quoted
+from policy.parser.jsontext import NotJson, TooDeep, TooManyValues, check_values, most_values, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,12 @@ ETAG: Final = re.compile(r'(?:W/)?"?(?!W*\.)(?!.*\.\.)[!#-.0-[\]-~]{1,200}"?', r
 COMMIT: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 FILE_NAMES: Final = {"etag": ETAG, "x-linked-etag": ETAG, "x-repo-commit": COMMIT}
 INSTEAD: Final = "or give its `config.json`"
+MAX_VALUES: Final = 20_000
+"""Keys and values of a file. The largest `config.json` of a model in the tests has 700.
+
+A file is decoded in the process that serves, which answers nothing meanwhile: 340,000 values, which 1 MiB can have,
+take 110 ms, and as many objects are sent to a worker process in 40 ms.
+"""
 
 
 def fetch(source: ModelSource, query: HubQuery, deadline: float) -> Outcome:
@@ -213,13 +220,15 @@ def _known(source: ModelSource, name: str, file: str, revision: str) -> Any:
 
 
 def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, is_cached: bool = False) -> ModelFiles:
-    file, size = CONFIG, 0
+    file, size, values = CONFIG, 0, 0
     texts: dict[str, str] = {}
     try:
         for file, path in paths.items():
             raw = read_file(path)
             size += len(raw)
+            _check_values(raw)
             if file == CONFIG:
+                values = min(most_values(raw), MAX_VALUES)
                 config = read_config(raw)
             else:
                 texts[file] = raw.decode()
@@ -234,7 +243,27 @@ def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, i
             else "was removed from the cache"
         )
         raise HubUnreadable(f"`{file}` of {quoted(name)} {why}; {INSTEAD.removeprefix('or ')}") from None
-    return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, is_cached, size)
+    return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, is_cached, size, values)
+
+
+def _check_values(raw: bytes) -> None:
+    """Check that a file has at most about ``MAX_VALUES`` keys and values, before it is decoded.
+
+    Raises:
+        TooLarge: it has more.
+        FileInvalid: it has more, and its beginning is nested too deeply to be read.
+    """
+    try:
+        check_values(raw, MAX_VALUES)
+    except TooManyValues:
+        try:
+            read_json(raw[:MAX_VALUES])  # so many bytes have no more values
+        except TooDeep as error:
+            raise FileInvalid(f"cannot be read: {error}") from None
+        except NotJson:  # its end is missing, at least
+            pass
+        remedy = INSTEAD.removeprefix("or ")
+        raise TooLarge(f"has more than {MAX_VALUES} keys and values, which is the limit; {remedy}") from None
 
 
 class _Deadline(threading.local):

@@ -15,7 +15,8 @@ class ModelFiles(Struct, frozen=True):
 
     ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names the companions that the
     cache has no record of. ``commit`` is the revision of all files. ``cached``: whether the files are from the cache,
-    because the hub was not asked or did not answer. ``size`` is the number of bytes read.
+    because the hub was not asked or did not answer. ``size`` is the number of bytes read, and ``values`` that of
+    the keys and values in ``config``, or more.
     """
 
     config: dict[str, Any]
@@ -24,6 +25,7 @@ class ModelFiles(Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     cached: bool = False
     size: int = 0
+    values: int = 0
 
 
 class HubFailed(PolicyError):
@@ -59,7 +61,7 @@ class HubBusy(HubFailed):
 
 
 class HubTooLarge(HubFailed):
-    """A file of the model is larger than the limit."""
+    """A file of the model is larger than the limit, or has more keys and values."""
 
 
 class HubUnreadable(HubFailed):
