@@ -370,8 +370,11 @@ class Connection(HttpToolsProtocol):
         self.scope[CONNECTION] = self.reference  # type: ignore[typeddict-unknown-key]  # ASGI allows further keys
         if b"transfer-encoding" in distinct:
             self._check_encodings()
-        if self.parser.get_http_version() not in VERSIONS:
+        version = self.parser.get_http_version()
+        if version not in VERSIONS:
             raise httptools.HttpParserError("an unsupported version of HTTP")
+        if version == "1.0":
+            self.expect_100_continue = False  # such a client knows no `100 Continue` (RFC 9110, section 10.1.1)
         _on_headers_complete(self)
         self.headers = []
         if Connection.ending and self.cycle is not None and self.cycle.scope is self.scope:

@@ -177,6 +177,12 @@ def test_a_client_that_expects_100_continue_gets_it_before_it_sends(connection: 
     assert short_form(read(connection)) == (200, "v2")
 
 
+def test_a_client_of_http_1_0_gets_no_100_continue(connection: socket.socket) -> None:
+    connection.sendall(post(BODY, b"Expect: 100-continue", version=b"1.0"))
+    assert short_form(read(connection)) == (200, "v2")
+    assert ended(connection)
+
+
 @pytest.mark.parametrize("path", [b"/v1/decisions", b"/v1/decisions/batch", b"/v1/dry-run"])
 def test_a_body_that_is_announced_as_too_large_is_refused_before_it_is_sent(
     connection: socket.socket, path: bytes
