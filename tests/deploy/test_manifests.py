@@ -540,7 +540,12 @@ celpy.evaluation.Result = Any  # type: ignore[assignment]
 @cache
 def program(expression: str) -> Any:
     environment = celpy.Environment()
-    return environment.program(without_single_operands(environment.compile(expression)))
+    return environment.program(without_single_operands(environment.compile(expression)), {"sum": total})
+
+
+def total(values: celpy.celtypes.ListType) -> celpy.celtypes.IntType:
+    """``sum`` of the API server's list library, which celpy does not have."""
+    return celpy.celtypes.IntType(sum(values))
 
 
 OPERATORS: Final = frozenset(
@@ -711,6 +716,12 @@ EXPRESSION_LIMIT: Final = 1_000_000
 """What an expression may cost at the API server (``PerCallLimit`` in ``k8s.io/apiserver/pkg/apis/cel``)."""
 LARGEST: Final = 1_572_864
 """Bytes of the largest object that etcd stores by default."""
+STEP: Final = 5
+"""What ``exists`` costs for each element, besides what is asked of it: it reads and tests what was found so far."""
+ELEMENT: Final = 13
+"""What ``map`` costs for each element, besides the element: it makes a list of it, and adds that to the others."""
+CONTAINER: Final = 400
+"""More than the lists of a container's words cost: 10 for each of at most nine empty ones, and the names of fields."""
 
 
 @pytest.mark.parametrize("kind", ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"])
@@ -718,16 +729,68 @@ def test_no_text_is_too_long_for_the_condition(kind: str) -> None:
     """An expression that costs more is an error, and with `failurePolicy: Ignore` nothing is sent then.
 
     cel-go multiplies the tens of characters of a text by those of what it contains, or by the fours of a pattern. What
-    a text starts or ends with costs little, however long the text is.
+    a text starts or ends with costs the tens of its own characters. All are rounded up, so that a short word costs as
+    much as ten characters. An object with more words or characters than the expression states is sent unsearched.
     """
     hook = of_kind(admission(), kind)[0]["webhooks"][0]
     [expression] = [each["expression"] for each in hook["matchConditions"] if each["name"] == "could-be-vllm"]
     searched = re.findall(r"word[.]contains\('([^']*)'\)", expression)
     patterns = re.findall(r"word[.]matches\(r'([^']*)'\)", expression)
     at_an_end = expression.count("word.endsWith(") + expression.count("word.startsWith(")
-    assert expression.count("word.") == len(searched) + len(patterns) + at_an_end
-    price = sum(-(-len(each) // 10) for each in searched) + sum(-(-len(each) // 4) for each in patterns)
-    assert 0 < LARGEST / 10 * price < EXPRESSION_LIMIT
+    assert expression.count("word.") == len(searched) + len(patterns) + at_an_end + expression.count("word.size()")
+    price = sum(-(-len(each) // 10) for each in searched) + sum(-(-len(each) // 4) for each in patterns) + at_an_end
+    assert price == 12
+    [containers] = map(int, re.findall(r"containers[.]size\(\) > (\d+)", expression))
+    [variables] = map(int, re.findall(r"c[.]env[.]size\(\) : 0\)[.]sum\(\) > (\d+)", expression))
+    [image] = map(int, re.findall(r"c[.]image[.]size\(\) > (\d+)", expression))
+    [words] = map(int, re.findall(r"words[.]size\(\)\)[.]sum\(\) > (\d+)", expression))
+    [characters] = map(int, re.findall(r"word[.]size\(\)\)[.]sum\(\)\)[.]sum\(\) > (\d+)", expression))
+    uses = expression.count("word.")
+    costs = {
+        "the characters of the words": characters / 10 * price,
+        "the words": words * (price + uses + STEP),
+        "their lengths": words * (ELEMENT + 2 + 2),
+        "the lists of them": variables * (ELEMENT + 4) + containers * (3 * (ELEMENT + 4) + STEP + CONTAINER),
+        "the names of variables": variables * (STEP + 4) + LARGEST / 10,
+        "images": containers * (STEP + 10 + 3 * (STEP + 3) + image / 10 * 4 + 4),
+    }
+    assert sum(costs.values()) < 0.9 * EXPRESSION_LIMIT, costs
+
+
+def commands(*words: str, count: int = 1) -> list[Document]:
+    """Pods with the words as the arguments, the command, the variables or a hook of each of ``count`` containers."""
+    env = [{"name": "A", "value": word} for word in words]
+    first: list[Document] = [{"args": [*words]}, {"command": [*words]}, {"env": env}]
+    return [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [{**OTHER, **each}] * count}}
+        for each in (*first, *hooks_with([*words]))
+    ]
+
+
+def test_an_object_with_too_many_words_to_search_is_sent() -> None:
+    assert not is_sent(commands(*["a"] * 1_000)[0])
+    assert is_sent(commands(*["a"] * 1_001)[0])
+    assert is_sent(commands(*["a"] * 101, count=10)[0])
+
+
+def test_an_object_with_too_many_characters_to_search_is_sent() -> None:
+    assert [is_sent(each) for each in commands("a" * 399_900)] == [False] * 8
+    assert [is_sent(each) for each in commands("a" * 400_001)] == [True] * 8
+    assert is_sent(commands("a" * 20_000, "a" * 20_001, count=10)[0])
+
+
+def test_an_object_with_too_many_containers_or_variables_or_a_long_image_is_sent() -> None:
+    def pod(*containers: Document) -> Document:
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [*containers]}}
+
+    assert not is_sent(pod(*[OTHER] * 100))
+    assert is_sent(pod(*[OTHER] * 101))
+    unknown = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
+    container = {"name": "a", "image": "own:1", "env": [unknown] * 500}
+    assert not is_sent(pod(container, container))
+    assert is_sent(pod(container, container, {**container, "env": [unknown]}))
+    assert not is_sent(pod({**OTHER, "image": "a" * 1_000}))
+    assert is_sent(pod({**OTHER, "image": "a" * 1_001}))
 
 
 def test_every_object_that_the_service_would_decide_is_sent() -> None:
