@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policy.cli.fleet_parquet import is_parquet, number_of_rows
-from policy.cli.fleet_sources import LINES, MAX_LINE, is_line, lines_of
+from policy.cli.fleet_sources import LINES, MAX_LINE, first_lines, is_line, lines_of
 from policy.cli.requests import Unreadable
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def number_of_records(name: str) -> int | None:
         if is_parquet(name):
             return number_of_rows(name)
         with Path(name).open("rb") as file:
-            first = file.readline(MAX_LINE + 1)
+            _, first = first_lines(file, MAX_LINE + 1)
             if not (name.endswith(LINES) or is_line(first)):
                 return None
             return sum(1 for _ in lines_of(first, file))

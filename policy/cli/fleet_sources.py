@@ -7,12 +7,15 @@ Owns how each is found, the limits, and the messages about parts that cannot be 
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF8
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
+from policy.cli import script_files
 from policy.cli.fleet_parquet import PARQUET, PARQUET_MAGIC, TEXT_COLUMNS, parquet_rows, text_column
 from policy.cli.folder import FilePlace, FolderContents, NothingFound, load_source
 from policy.cli.requests import (
@@ -39,6 +42,8 @@ LINES: Final = (".jsonl", ".ndjson")
 DECISION: Final = "decision_id"
 """The column, and the field of a record, that names a decision of the log."""
 MAX_LINE: Final = 8 << 20
+FIRST_LINES: Final = 100
+"""The lines of a text that cannot be read as a whole, of which one shows that it is lines of JSON."""
 MAX_SPLIT: Final = 10_000
 """The most YAML documents of a text that are read one by one after one of them could not be read."""
 STANDARD_INPUT: Final = "-"
@@ -103,28 +108,60 @@ def documents_of(name: str, *, recursive: bool, render: bool, command: str) -> I
 
 
 def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator[Found]:
-    """The documents of a file or of standard input: by its first bytes Parquet, lines of JSON, or one text."""
+    """The documents of a file or of standard input: by its first bytes Parquet, lines of JSON, or one text.
+
+    What cannot be read as one text, although it has lines of JSON, is read as lines.
+    """
     with _opened(name) as stream:
-        first = stream.readline(MAX_FILE + 1)
-        if name.endswith(PARQUET) or first.startswith(PARQUET_MAGIC):
+        blank, first = first_lines(stream, MAX_FILE + 1)
+        if name.endswith(PARQUET) or (not blank and first.startswith(PARQUET_MAGIC)):
             if name == STANDARD_INPUT:
                 raise Unreadable(f"{shown}: Parquet is read from a file; name one")
             yield from _rows(name, shown)
             return
         if name.endswith(LINES) or is_line(first):
-            yield from (each.found(shown) for each in lines_of(first, stream))
+            yield from (each.found(shown) for each in lines_of(first, stream, len(blank)))
             return
-        if Path(name).is_file():
-            text = None
-        else:
-            data = first + stream.read(MAX_FILE + 1 - len(first))
-            if len(data) > MAX_FILE:
-                raise Unreadable(f"{shown}: cannot be read: more than {MAX_FILE:,} bytes", is_unread=True)
-            text = _decoded(data, shown)
-    yield from _of_text(name, shown, text, render=render, command=command)
+        is_file = Path(name).is_file()
+        data = b"".join((*blank, first))
+        try:
+            if not is_file:
+                data += stream.read(max(MAX_FILE + 1 - len(data), 0))
+            yield from _of_text(name, shown, None if is_file else _decoded(data, shown), render=render, command=command)
+        except Unreadable:
+            if is_file:
+                stream.seek(0)
+            if render or name.endswith(script_files.ENDINGS) or not _has_line(stream if is_file else BytesIO(data)):
+                raise
+            if is_file:
+                stream.seek(0)
+            left = stream if is_file else _Again(data, stream)
+            yield from (each.found(shown) for each in lines_of(left.readline(MAX_LINE + 1), left))
+
+
+class _Again:
+    """The bytes that were read from a stream, and then what is left of it."""
+
+    def __init__(self, data: bytes, stream: IO[bytes]) -> None:
+        self._data, self._stream = BytesIO(data), stream
+
+    def readline(self, size: int, /) -> bytes:
+        line = self._data.readline(size)
+        return line if line.endswith(b"\n") or len(line) == size else line + self._stream.readline(size - len(line))
+
+
+def _has_line(stream: IO[bytes]) -> bool:
+    """Whether one of the first lines is a whole object, not indented as one in a YAML text is."""
+    lines = (stream.readline(MAX_LINE + 1) for _ in range(FIRST_LINES))
+    return any(line.startswith(b"{") and is_line(line) for line in lines)
 
 
 def _of_text(name: str, shown: str, text: str | None, *, render: bool, command: str) -> Iterator[Found]:
+    """The documents of a text.
+
+    Raises:
+        Unreadable: it cannot be read, and has no other documents to report.
+    """
     trees: list[YamlNode | None] = []
     try:
         if text is None:
@@ -132,14 +169,13 @@ def _of_text(name: str, shown: str, text: str | None, *, render: bool, command: 
         else:
             source = join_documents(parse_documents(text, name, trees))
         yield Found(shown, source, _joined(source, trees), is_last=True)
-    except Unreadable as error:
+    except Unreadable:
         if text is None and _is_yaml(name):
             data = read_at_most(Path(name), MAX_FILE + 1)
             text = data.decode(errors="replace") if len(data) <= MAX_FILE else None
         parts = [] if text is None or len(text) > MAX_FILE else _split(text)
         if len(parts) < 2:  # noqa: PLR2004  # one document has no others to report
-            yield _unread(error, shown)
-            return
+            raise
         yield from _one_by_one(parts, shown)
 
 
@@ -239,7 +275,8 @@ class LineStream(Protocol):
 def lines_of(first: bytes, stream: LineStream, before: int = 0) -> Iterator[RawDocument]:
     """The document of each line after the ``before`` first ones; blank lines are skipped.
 
-    A line that is too long is a document with a fault. ``first`` is the first line, which was read already.
+    A line that is too long is a document with a fault. ``first`` is the first line, which was read already. The byte
+    order mark of a file is no part of its first document.
     """
     line, number = first, before
     while line:
@@ -248,7 +285,7 @@ def lines_of(first: bytes, stream: LineStream, before: int = 0) -> Iterator[RawD
             while line and not line.endswith(b"\n"):
                 line = stream.readline(MAX_LINE)
             yield RawDocument(number, fault=f"a line of more than {MAX_LINE:,} bytes", is_unread=True)
-        elif text := line.strip():
+        elif text := (line.removeprefix(BOM_UTF8) if number == 1 else line).strip():
             yield RawDocument(number, text)
         line = stream.readline(MAX_LINE + 1)
 
@@ -283,9 +320,19 @@ def of_json(text: bytes, shown: str, number: int) -> Found:
         return Found(shown, fault=str(error), line=number, is_unread=isinstance(error, LimitExceeded))
 
 
+def first_lines(stream: LineStream, size: int) -> tuple[list[bytes], bytes]:
+    """The blank lines at the start of a stream, of which ``size`` bytes are read, and the first other line."""
+    blank: list[bytes] = []
+    left = size
+    while (line := stream.readline(size)) and left > 0 and not line.removeprefix(BOM_UTF8).strip():
+        blank.append(line)
+        left -= len(line)
+    return blank, line
+
+
 def is_line(line: bytes) -> bool:
     """Whether a first line is a whole object, as only lines of JSON begin."""
-    text = line.strip()
+    text = line.removeprefix(BOM_UTF8).strip()
     if not (text.startswith(b"{") and text.endswith(b"}")):
         return False
     try:
@@ -309,6 +356,8 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 
 def _decoded(data: bytes, shown: str) -> str:
+    if len(data) > MAX_FILE:
+        raise Unreadable(f"{shown}: cannot be read: more than {MAX_FILE:,} bytes", is_unread=True)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -18,6 +18,7 @@ from policy.cli.fleet_sources import (
     LINES,
     MAX_LINE,
     RawDocument,
+    first_lines,
     is_line,
     lines_of,
     row_of,
@@ -67,8 +68,8 @@ def splits_of(name: str, most: int) -> list[Split] | None:
     """
     name = name if is_uri(name) else str(Path(name).absolute())
     with opened(name) as stream:
-        first = stream.readline(MAX_LINE)
-    if name.endswith(PARQUET) or first.startswith(PARQUET_MAGIC):
+        blank, first = first_lines(stream, MAX_LINE)
+    if name.endswith(PARQUET) or (not blank and first.startswith(PARQUET_MAGIC)):
         return _row_splits(name, most)
     if name.endswith(LINES) or is_line(first):
         return [*_line_splits(name, most)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -241,8 +242,8 @@ def _of_lines(stream: IO[bytes], shown: str, policy: Policy) -> Iterator[Recorde
             while line and not line.endswith(b"\n"):
                 line = stream.readline(MAX_LINE)
             yield _unreadable(place, f"a line of more than {MAX_LINE:,} bytes")
-        elif line.strip():
-            yield _of_line(line, place, policy)
+        elif (text := line.removeprefix(BOM_UTF8) if number == 1 else line).strip():
+            yield _of_line(text, place, policy)
 
 
 def _of_line(line: bytes, place: str, policy: Policy) -> Recorded:

@@ -264,6 +264,18 @@ BROKEN = {
         ["a", None, None, "b", None],
         [1, 2, 4, 5, 6],
     ),
+    "lines with a broken first one": (
+        '{"request_id": "x", broken\n' + lines(facts("a"), facts("b")),
+        "f",
+        [None, "a", "b"],
+        [1, 2, 3],
+    ),
+    "lines with a first one that is no text": (b"\xff{\n\n" + lines(facts("a")).encode(), "f", [None, "a"], [1, 3]),
+    "lines after blank ones": ("\n \r\n" + lines(facts("a")) + "{\n", "f", ["a", None], [3, 4]),
+    "lines after a byte order mark": ("\ufeff" + lines(facts("a")) + "{\n", "f", ["a", None], [1, 2]),
+    "named lines after a byte order mark": ("\ufeff" + lines(facts("a")) + "{\n", "f.jsonl", ["a", None], [1, 2]),
+    "a byte order mark and a blank line": ("\ufeff\n" + lines(facts("a")) + "{\n", "f", ["a", None], [2, 3]),
+    "a YAML text with an indented object": ('a: [\n  |\n  {"facts": {}}\n', "f.yaml", [None], [0]),
     "records of the log": (
         lines({"decision_id": "1", "input": facts("a"), "result": {}}, {"decision_id": "2", "input": 5}),
         "f.jsonl",
@@ -292,6 +304,25 @@ def test_broken_entries(impact: Callable[..., tuple[int, dict[str, Any]]], case:
     assert [item["name"] if "problem" not in item else None for item in found["items"]] == names
     assert [item["place"].get("line", 0) for item in found["items"]] == places
     assert all(item["problem"]["detail"] for item in found["items"] if "problem" in item)
+
+
+@pytest.mark.parametrize("case", [case for case in BROKEN if "lines" in case or "mark" in case])
+def test_broken_lines_of_standard_input(call: Callable[..., Done], case: str) -> None:
+    text, _, names, places = BROKEN[case]
+    done = call("impact", "-", "--to", "0.33.0", "--json", stdin=text)
+    found = json.loads(done.out)
+    check_sums(found)
+    assert done.code == 1
+    assert [item["name"] if "problem" not in item else None for item in found["items"]] == names
+    assert [item["place"].get("line", 0) for item in found["items"]] == places
+
+
+def test_more_lines_than_a_text_may_have_are_read_after_a_broken_one(
+    call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("policy.cli.fleet_sources.MAX_FILE", 300)
+    done = call("impact", "-", "--to", "0.33.0", "--json", stdin="{\n" + lines(*(facts(str(n)) for n in range(9))))
+    assert [item["place"]["line"] for item in json.loads(done.out)["items"]] == [*range(1, 11)]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,10 @@ def test_other_files_have_no_parts(tmp_path: Path) -> None:
     found = splits_of(str(tmp_path / "lines"), 1)
     assert found is not None
     assert [split.before for split in found] == [0, 1]
+    (tmp_path / "lines").write_text('\ufeff\n\n{"facts": {}}\n')
+    found = splits_of(str(tmp_path / "lines"), 10)
+    assert found is not None
+    assert [document.number for document in documents_in(found[0])] == [3]
     with pytest.raises(OSError, match="none"):
         splits_of(str(tmp_path / "none.jsonl"), 1)
 

@@ -192,6 +192,13 @@ def test_parquet_that_is_no_export_is_listed(
     assert why in done.out
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_record(call: Callable[..., Done], policy: Policy) -> None:
+    whole = encode(record(row_of(policy, request_for(QWEN)))).decode()
+    done = call("replay", "-", "--json", stdin=f"\ufeff{whole}\n\ufeff{whole}\n")
+    found = json.loads(done.out)
+    assert (found["counts"]["decisions"], [each["place"] for each in found["undecided"]]) == (2, ["-:2"])
+
+
 def test_what_cannot_be_decided_is_listed_and_counted(call: Callable[..., Done], policy: Policy) -> None:
     whole = json.loads(encode(record(row_of(policy, request_for(QWEN)))))
     without = {**whole, "input": None}
