@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 UNAFFECTED: Final = "no deployment is affected (proved)"
 UNAFFECTED_BY_RULES: Final = "no deployment of a remaining release is affected (proved)"
-"""As ``UNAFFECTED``, if a release is removed or the default release changes."""
+"""As ``UNAFFECTED``, if a release is removed, or what changes decides for which release a deployment is decided."""
+SAME_DECISION: Final = "no deployment gets another runner, start or reason (proved)"
+"""As ``UNAFFECTED``, if known problems or announcements change, which are in answers too."""
 TITLES: Final = {
     Consequence.BREAKS_START: "Deployments that no longer start",
     Consequence.OTHER_RUNNER: "Deployments with another runner",
@@ -215,7 +217,8 @@ def _rules(names: Iterable[str]) -> str:
 def summary(edit: Edit, fleet: FleetCount | None, show_name: Callable[[str], str] = escape_line) -> Iterator[str]:
     """The summary of an edit, in sentences; ``show_name`` formats names of deployments, which are user input."""
     if not edit.effects:
-        yield UNAFFECTED_BY_RULES if edit.gone or edit.default_releases or edit.images else UNAFFECTED
+        same = SAME_DECISION if edit.changes_texts else UNAFFECTED
+        yield UNAFFECTED_BY_RULES if edit.gone or edit.changes_releases else same
     else:
         affected = [release for release in edit.compared if any(release in effect.releases for effect in edit.effects)]
         yield (
@@ -247,7 +250,7 @@ def _fleet_transition(before: FleetOutcome, after: FleetOutcome) -> str:
 
 
 def release_lines(edit: Edit) -> Iterator[str]:
-    """Sentences about added and removed releases, a changed default release, and changed images."""
+    """Sentences about what no effect shows: releases, the default one, images, announcements and known problems."""
     for release in edit.gone:
         yield f"{release} is no longer known"
     for release, before in edit.compared.items():
@@ -257,6 +260,13 @@ def release_lines(edit: Edit) -> Iterator[str]:
         yield "the default release is {1}; before: {0}".format(*edit.default_releases)
     for row, change in edit.images:
         yield f"the image {row} is {change}; deployments with it may be decided for another release"
+    if edit.published:
+        days = f"the day of publication of {range_text(edit.published, list(edit.compared))}"
+        yield f"{days} is changed; builds without tags may be decided for another release"
+    for runner in edit.removals:
+        yield f"what is announced of the removal of {runner.upper()} is changed; answers about V1 may tell of it"
+    for problem in edit.problems:
+        yield f"the known problem {problem} is changed; answers with it differ"
 
 
 def markdown(edit: Edit, fleet: FleetCount | None, *, full: bool = False) -> str:

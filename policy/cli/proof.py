@@ -147,7 +147,7 @@ def diff(
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with 1 if a deployment is affected, a release is removed, or the default release changes.",
+            help="Exit with 1 if the answer for a deployment or a request may differ, or a release is removed.",
         ),
     ] = False,
 ) -> None:

@@ -53,6 +53,9 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
         "edits": list(map(_item_document, found.changes)),
         "requests": list(map(request_effect_document, found.request_effects)),
         "images": dict(found.images),
+        "published": found.published,
+        "removals": found.removals,
+        "known_problems": found.problems,
         "default_release": found.default_releases and dict(zip(("from", "to"), found.default_releases, strict=True)),
     }
     return document if counted is None else {**document, "fleet": asdict(counted)}

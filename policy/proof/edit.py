@@ -15,9 +15,10 @@ from policy.problems import REMEDIES, request_problem
 from policy.proof.difference import differences, meaning
 from policy.proof.replay import PolicyPair
 from policy.proof.requests import RequestReplay, request_differences, request_meaning
-from policy.rules.changes import catalogue_changes
+from policy.rules.changes import PROBLEM_FIELDS, catalogue_changes
+from policy.rules.effects import Runner
 from policy.rules.releases import series
-from policy.rules.rule import LONG_AGO
+from policy.rules.rule import LONG_AGO, Rule
 from policy.sampling.check import RequestChecker
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import ReleaseRule
     from policy.rules.changes import ItemChange
     from policy.rules.images import ImageTable
+    from policy.rules.releases import Releases
 
 MAX_NAMED: Final = 10
 
@@ -92,6 +94,10 @@ class Edit:
     release without effects is proved to be unaffected, today and later. ``changes`` are those of the rules themselves,
     ``default_releases`` the default release before and after, if it differs. ``images`` has the ids of the rows of the
     table of images that differ, each with what happened to it.
+
+    ``published`` has the releases known before and after whose day of publication differs, ``removals`` the runners
+    whose announced removal differs, and ``problems`` the ids of the known problems whose symptom, certainty or fix
+    differs. No effect shows these.
     """
 
     compared: dict[str, str]
@@ -101,11 +107,24 @@ class Edit:
     default_releases: tuple[str, str] | None = None
     images: tuple[tuple[str, str], ...] = ()
     request_effects: tuple[RequestEffect, ...] = ()
+    published: tuple[str, ...] = ()
+    removals: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def changes_something(self) -> bool:
-        """Whether a deployment or a request gets another answer, or a release, the default or an image has changed."""
-        return bool(self.effects or self.request_effects or self.gone or self.default_releases or self.images)
+        """Whether a deployment or a request gets another answer, or may get one by what no effect shows."""
+        return bool(self.effects or self.request_effects or self.gone or self.changes_releases or self.changes_texts)
+
+    @property
+    def changes_releases(self) -> bool:
+        """Whether a deployment may be decided for another release, by the default one, its image or its day."""
+        return bool(self.default_releases or self.images or self.published)
+
+    @property
+    def changes_texts(self) -> bool:
+        """Whether a deployment may get other known problems or warnings, with the same runner, start and reasons."""
+        return bool(self.removals or self.problems)
 
 
 def edit_of(
@@ -148,6 +167,13 @@ def edit_of(
         None if defaults[0] == defaults[1] else defaults,
         _changed_images(base.releases.images, head.releases.images),
         _request_effects(base, head, compared),
+        _changed_days(base.releases, head.releases),
+        _changed_removals(base.releases, head.releases),
+        tuple(
+            change.item.id
+            for change in changes
+            if any(field.field in PROBLEM_FIELDS for field in change.fields) and isinstance(change.item, Rule)
+        ),
     )
 
 
@@ -176,6 +202,20 @@ def _changed_images(base: ImageTable, head: ImageTable) -> tuple[tuple[str, str]
         for row in sorted({**before, **after})
         if before.get(row) != after.get(row)
     )
+
+
+def _changed_days(base: Releases, head: Releases) -> tuple[str, ...]:
+    """The releases that both know and whose day of publication differs, or is known to one only."""
+    return tuple(
+        release
+        for release in head.known
+        if release in base.known and base.published.get(release) != head.published.get(release)
+    )
+
+
+def _changed_removals(base: Releases, head: Releases) -> tuple[str, ...]:
+    """The runners of whose removal something else is announced."""
+    return tuple(runner for runner in Runner if base.removal_of(runner) != head.removal_of(runner))
 
 
 def _sort_key(effect: EditEffect) -> tuple[bool, bool, date]:

@@ -14,7 +14,7 @@ from dulwich.objects import ObjectID
 from dulwich.refs import Ref
 from dulwich.repo import Repo
 from markdown_it import MarkdownIt
-from ruletexts import rule_text
+from ruletexts import rule_text, write_document
 from tables import table
 
 from policy.cli.console import annotation
@@ -147,6 +147,98 @@ def test_another_default_release_is_a_change(call: Callable[..., Done], tmp_path
         ),
         "github": (1, ["::notice::the default release is 0.22.0; before: 0.23.0"]),
     }
+
+
+REMOVAL = {
+    "deprecated_in": "0.22.0",
+    "announced_for": "0.23.0",
+    "why": "The notes say so.",
+    "references": ["https://example.org"],
+}
+DAYS = "the day of publication of {} is changed; builds without tags may be decided for another release"
+
+
+def with_releases(folder: Path, **members: Any) -> None:
+    """Write a list of releases with these members."""
+    document = {"known": ["0.21.0", "0.22.0", "0.23.0"], "default": "0.23.0", **members}
+    (folder / "releases.yaml").write_text(write_document(document))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "member", "lines"),
+    [
+        (
+            {"published": {"0.22.0": "2026-01-01", "0.23.0": "2026-02-01"}},
+            {"published": {"0.22.0": "2026-01-02", "0.23.0": "2026-02-02"}},
+            ("published", ["0.22.0", "0.23.0"]),
+            [
+                "no deployment of a remaining release is affected (proved)",
+                DAYS.format("0.22.0–0.23.0"),
+            ],
+        ),
+        (
+            {},
+            {"published": {"0.22.0": "2026-01-02"}},
+            ("published", ["0.22.0"]),
+            [
+                "no deployment of a remaining release is affected (proved)",
+                DAYS.format("0.22.0"),
+            ],
+        ),
+        (
+            {"removals": {"v1": REMOVAL}},
+            {"removals": {"v1": {**REMOVAL, "announced_for": "0.24.0"}}},
+            ("removals", ["v1"]),
+            [
+                "no deployment gets another runner, start or reason (proved)",
+                "what is announced of the removal of V1 is changed; answers about V1 may tell of it",
+            ],
+        ),
+    ],
+)
+def test_other_days_and_announcements_are_changes(
+    call: Callable[..., Done],
+    tmp_path: Path,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    member: tuple[str, list[str]],
+    lines: list[str],
+) -> None:
+    base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head")
+    for folder, members in ((base, before), (head, after)):
+        (folder / "upstream/v2.yaml").write_text(rule_text("v2", "default-v2", vllm=">=0.21"))
+        with_releases(folder, **members)
+    done = call("rules", "diff", str(base), str(head), "--exit-code")
+    assert (done.code, done.out.splitlines()) == (1, lines)
+    document = json.loads(call("rules", "diff", str(base), str(head), "--format", "json").out)
+    assert document[member[0]] == member[1]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"symptom": "slow"}, {"certainty": "confirmed"}, {"fixed_in": "0.24.0"}],
+)
+def test_another_description_of_a_known_problem_is_a_change(
+    call: Callable[..., Done], tmp_path: Path, members: dict[str, str]
+) -> None:
+    base, head = rules_at(tmp_path / "base"), rules_at(tmp_path / "head")
+    for folder, more in ((base, {}), (head, members)):
+        problem = {"symptom": "crash", "certainty": "reported", **more}
+        text = rule_text("crash", "known-problem", WHEN, vllm=">=0.23,<0.24", **problem)
+        (folder / "upstream/crash.yaml").write_text(text)
+    done = call("rules", "diff", str(base), str(head), "--exit-code")
+    assert (done.code, done.out.splitlines()[-2:]) == (
+        1,
+        [
+            "no deployment gets another runner, start or reason (proved)",
+            "the known problem crash is changed; answers with it differ",
+        ],
+    )
+    document = json.loads(call("rules", "diff", str(base), str(head), "--format", "json").out)
+    assert document["known_problems"] == ["crash"]
+    github = call("rules", "diff", str(base), str(head), "--format", "github").out.splitlines()
+    assert "::notice::the known problem crash is changed; answers with it differ" in github
+    assert "::notice::no deployment is affected (proved)" not in github
 
 
 def test_the_end_of_a_new_rule_is_in_its_headline(call: Callable[..., Done], tmp_path: Path) -> None:
