@@ -38,6 +38,13 @@ CLUSTER_OPTIONS: Final = {"--context": 1, "--kubeconfig": 1, "--cluster": 1, "--
 KINDS: Final = "--kinds"
 KUBECTL: Final = "kubectl"
 NO_LIST: Final = "kubectl printed no list of objects"
+MADE_BY: Final[dict[tuple[str, str] | None, tuple[tuple[str, str], ...]]] = {
+    ("apps", "ReplicaSet"): (("apps", "Deployment"), ("argoproj.io", "Rollout")),
+    ("batch", "Job"): (("batch", "CronJob"),),
+}
+"""The kinds whose objects make those of another kind, with their own name and a suffix."""
+HASH_LABELS: Final = ("pod-template-hash", "rollouts-pod-template-hash")
+"""The labels of a pod with the suffix of its ReplicaSet's name."""
 UNLISTED_KINDS: Final = frozenset({("", "PodTemplate")})
 
 
@@ -124,8 +131,13 @@ def listed_kinds(table: str) -> list[str]:
 
 
 def without_controlled(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The objects that no other object of a read kind controls, as such an object stands for them."""
-    return [item for item in items if not _is_controlled(item)]
+    """The objects that no other one of them controls, as such an object stands for them.
+
+    A ReplicaSet or Job that is not among them stands for its own controller, by its name.
+    """
+    read = {uid for item in items if isinstance(uid := _metadata(item).get("uid"), str)}
+    named = {_place_of(item) for item in items}
+    return [item for item in items if not _is_controlled(item, read, named)]
 
 
 def as_input(items: list[dict[str, Any]]) -> bytes:
@@ -134,18 +146,45 @@ def as_input(items: list[dict[str, Any]]) -> bytes:
     return data if len(data) <= MAX_FILE else b"".join(json.dumps(item).encode() + b"\n" for item in items)
 
 
-def _is_controlled(item: dict[str, Any]) -> bool:
-    metadata = item.get("metadata")
-    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
-    return isinstance(owners, list) and any(map(_controls, owners))
+def _metadata(item: dict[str, Any]) -> dict[str, Any]:
+    found = item.get("metadata")
+    return found if isinstance(found, dict) else {}
 
 
-def _controls(owner: Any) -> bool:
-    """Whether a reference is to a controller of a kind that is read."""
-    if not isinstance(owner, dict) or not owner.get("controller"):
-        return False
-    version, kind = owner.get("apiVersion") or "", owner.get("kind")
-    return isinstance(version, str) and isinstance(kind, str) and (version.rpartition("/")[0], kind) in ADAPTERS
+def _identity(item: dict[str, Any]) -> tuple[str, str] | None:
+    """The group and kind of an object, or of the object of a reference."""
+    version, kind = item.get("apiVersion") or "", item.get("kind")
+    return (version.rpartition("/")[0], kind) if isinstance(version, str) and isinstance(kind, str) else None
+
+
+def _place_of(item: dict[str, Any]) -> tuple[object, ...]:
+    metadata = _metadata(item)
+    return (_identity(item), str(metadata.get("namespace")), str(metadata.get("name")))
+
+
+def _is_controlled(item: dict[str, Any], read: set[str], named: set[tuple[object, ...]]) -> bool:
+    """Whether an object's controller is among the objects with the uids ``read``, or that controller's own by name."""
+    metadata = _metadata(item)
+    owners = metadata.get("ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        if not isinstance(owner, dict) or not owner.get("controller") or _identity(owner) not in ADAPTERS:
+            continue
+        uid = owner.get("uid")
+        if isinstance(uid, str) and uid in read and uid != metadata.get("uid"):
+            return True
+        namespace = str(metadata.get("namespace"))
+        name, _, suffix = str(owner.get("name")).rpartition("-")
+        made = MADE_BY.get(_identity(owner), ()) if _is_generated(suffix, metadata) else ()
+        if any((identity, namespace, name) in named for identity in made):
+            return True
+    return False
+
+
+def _is_generated(suffix: str, metadata: dict[str, Any]) -> bool:
+    """Whether a controller made a ReplicaSet's or Job's name with this suffix, by the metadata of its pod."""
+    labels = metadata.get("labels")
+    hashes = [labels.get(name) for name in HASH_LABELS] if isinstance(labels, dict) else []
+    return suffix.isdecimal() or suffix in hashes
 
 
 def _kinds(options: list[str]) -> tuple[list[str], list[str]]:

@@ -34,7 +34,7 @@ widgets                                  example.com/v1    true    Widget
 
 
 def pod(name: str, owner: dict[str, Any] | None = None, tag: str = "v0.21.0") -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": name, "namespace": "prod"}
+    metadata: dict[str, Any] = {"name": name, "namespace": "prod", "uid": f"pod-{name}"}
     if owner is not None:
         metadata["ownerReferences"] = [{"controller": True, **owner}]
     container = {"name": "c", "image": f"vllm/vllm-openai:{tag}", "args": [MODEL]}
@@ -43,12 +43,18 @@ def pod(name: str, owner: dict[str, Any] | None = None, tag: str = "v0.21.0") ->
 
 def deployment(name: str) -> dict[str, Any]:
     template = {"spec": pod(name)["spec"]}
-    metadata = {"name": name, "namespace": "prod"}
+    metadata = {"name": name, "namespace": "prod", "uid": f"deployment-{name}"}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template}}
 
 
-OF_REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1"}
-OF_WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w"}
+OF_REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs-web-1"}
+OF_WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"}
+
+
+def replica_set(name: str, of: str) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": of, "uid": f"deployment-{of}", "controller": True}
+    metadata = {"name": name, "namespace": "prod", "uid": f"rs-{name}", "ownerReferences": [owner]}
+    return {**deployment(name), "kind": "ReplicaSet", "metadata": metadata}
 
 
 @pytest.fixture
@@ -83,7 +89,8 @@ def plugin(tmp_path: Path, models: str) -> Callable[..., tuple[int, str, str, li
 
 
 def test_the_objects_of_a_cluster_are_compared(plugin: Callable[..., Any]) -> None:
-    items = [deployment("web"), pod("web-1-x", OF_REPLICA_SET), pod("bare"), pod("of-widget", OF_WIDGET)]
+    web = [deployment("web"), replica_set("web-1", "web"), pod("web-1-x", OF_REPLICA_SET)]
+    items = [*web, pod("bare"), pod("of-widget", OF_WIDGET)]
     code, out, err, asked = plugin("impact", "-A", "--context", "big", "--to", "0.33.0", "--json", items=items)
     assert code == 0, err
     assert asked == [
@@ -224,7 +231,49 @@ def test_kinds_are_those_that_are_read() -> None:
         "replicasets.apps",
         "inferenceservices.serving.kserve.io",
     ]
-    assert without_controlled([pod("a", OF_REPLICA_SET)]) == []
+    assert without_controlled([replica_set("web-1", "other"), pod("a", OF_REPLICA_SET)])[1:] == []
+
+
+def test_a_pod_of_an_object_that_was_not_read_is_read(plugin: Callable[..., Any]) -> None:
+    """With `--kinds pods`, or a selector that only the pod has."""
+    code, out, err, _ = plugin("pins", "-n", "prod", "--kinds", "pods", "--json", items=[pod("a", OF_REPLICA_SET)])
+    assert code == 0, err
+    assert json.loads(out)["counts"]["deployments"] == 1
+    replicas, controlled = replica_set("web-1", "web"), pod("a", OF_REPLICA_SET)
+    assert without_controlled([replicas, controlled]) == [replicas]
+    itself = pod("a", {**OF_REPLICA_SET, "uid": "pod-a"})
+    assert without_controlled([itself]) == [itself]
+
+
+def labelled(item: dict[str, Any], **labels: str) -> dict[str, Any]:
+    return {**item, "metadata": {**item["metadata"], "labels": {k.replace("_", "-"): v for k, v in labels.items()}}}
+
+
+OF_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "web-29000000", "uid": "job"}
+OF_HASH = {**OF_REPLICA_SET, "name": "web-5d8f"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "is_left_out"),
+    [
+        ("apps/v1 Deployment", labelled(pod("a", OF_HASH), pod_template_hash="5d8f"), True),
+        ("argoproj.io/v1alpha1 Rollout", labelled(pod("a", OF_HASH), rollouts_pod_template_hash="5d8f"), True),
+        ("batch/v1 CronJob", pod("a", OF_JOB), True),
+        ("apps/v1 Deployment", pod("a", OF_HASH), False),
+        ("apps/v1 Deployment", labelled(pod("a", OF_HASH), pod_template_hash="other"), False),
+        ("apps/v1 StatefulSet", labelled(pod("a", OF_HASH), pod_template_hash="5d8f"), False),
+        ("batch/v1 CronJob", pod("a", {**OF_JOB, "name": "web-x"}), False),
+        ("batch/v1 CronJob", pod("a", {**OF_JOB, "name": "other-29000000"}), False),
+    ],
+)
+def test_a_controller_that_was_not_read_stands_for_its_own(
+    kind: str, item: dict[str, Any], *, is_left_out: bool
+) -> None:
+    version, _, name = kind.partition(" ")
+    above = {**deployment("web"), "apiVersion": version, "kind": name}
+    assert without_controlled([above, item]) == ([above] if is_left_out else [above, item])
+    elsewhere = {**above, "metadata": {**above["metadata"], "namespace": "other"}}
+    assert without_controlled([elsewhere, item]) == [elsewhere, item]
 
 
 def test_very_many_objects_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
