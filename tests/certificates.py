@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Authority:
-    """A certificate authority."""
+    """A certificate authority; without ``key_identifiers`` it has none, as those of some clusters."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path, name: str, *, key_identifiers: bool = True) -> None:
+        self.folder, self.name, self.key_identifiers = folder, name, key_identifiers
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.cert = self.signed(name, self.key, is_authority=True)
         self.path = folder / f"{name}.pem"
@@ -43,10 +43,11 @@ class Authority:
         builder = builder.add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName(name)]), critical=False
         )
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        builder = builder.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
-        )
+        if self.key_identifiers:
+            builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            builder = builder.add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
+            )
         if is_authority:
             usage = x509.KeyUsage(
                 digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,

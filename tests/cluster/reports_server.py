@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TOKEN = "secret"
 GROUP = "/apis/openreports.io/v1alpha1"
@@ -58,8 +60,8 @@ class Store:
 
 
 @contextmanager
-def serving(store: Store) -> Iterator[str]:
-    """The address of a stub that serves a store."""
+def serving(store: Store, certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """The address of a stub that serves a store, over TLS with a certificate and its key."""
 
     class Handler(BaseHTTPRequestHandler):
         def respond(self) -> None:
@@ -84,10 +86,14 @@ def serving(store: Store) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import kubernetes_validate
 import pytest
 import yaml
+from certificates import Authority
 from cli.conftest import call
 from cli.test_cli_impact import MODEL, models
 from cluster.reports_server import TOKEN, Store, serving
@@ -237,6 +239,33 @@ def test_addresses(report: Callable[..., Done], monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(RETRIES, "backoff_factor", 0)  # it tries again at once
     done = report(address)
     assert (done.code, message in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("ca", "host", "message"),
+    [
+        ("cluster", "127.0.0.1", ""),
+        ("other", "127.0.0.1", "certificate verify failed"),
+        ("cluster", "localhost", "Hostname mismatch"),
+    ],
+)
+def test_the_certificate_of_a_cluster_is_checked_without_key_identifiers(
+    report: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ca: str, host: str, message: str
+) -> None:
+    """As of Python 3.13 a default context refuses an authority without them."""
+    create = ssl.create_default_context
+
+    def strict(*args: Any, **options: Any) -> ssl.SSLContext:
+        context = create(*args, **options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    monkeypatch.setattr(RETRIES, "backoff_factor", 0)
+    authorities = {name: Authority(tmp_path, name, key_identifiers=False) for name in ("cluster", "other")}
+    with serving(Store(PODS), authorities["cluster"].issue("server")) as address:
+        done = report(address.replace("127.0.0.1", host), "--ca-file", str(authorities[ca].path))
+    assert (done.code, message in done.err) == (2 if message else 0, True), done.err
 
 
 def test_no_cluster(call: Callable[..., Done]) -> None:
