@@ -84,20 +84,26 @@ def openreports(
     try:
         api = ClusterApi(address, token_file, ca_file)
         written: set[tuple[str, str]] = set()
+        is_installed = False
         for pod in _pods(api, namespaces or []):
             report = reporter.report(pod)
             if report is None:
                 continue
-            written.add((report["metadata"]["namespace"], report["metadata"]["name"]))
+            place = report["metadata"]["namespace"], report["metadata"]["name"]
+            written.add(place)
             if not write:
                 typer.echo(encode(report).decode())
                 continue
             try:
                 _apply(api, report)
             except ClusterFailed as error:
-                if error.status == NOT_FOUND:
+                if error.status != NOT_FOUND:
+                    failed.append(str(error))
+                    continue
+                is_installed = is_installed or _has_reports(api, namespaces or [])
+                if not is_installed:
                     fail(USAGE, INSTALL)
-                failed.append(str(error))
+                written.discard(place)  # its namespace was deleted after the pods were listed
         if write:
             failed += _delete_others(api, namespaces or [], written)
     except ClusterFailed as error:
@@ -154,6 +160,24 @@ def _path(namespace: str, name: str = "") -> str:
 
     path = f"{REPORTS}/namespaces/{segment(namespace)}/reports"
     return f"{path}/{segment(name)}" if name else path
+
+
+def _has_reports(api: ClusterApi, namespaces: Sequence[str]) -> bool:
+    """Whether the cluster has the kind of the reports.
+
+    Raises:
+        ClusterFailed: the server refuses the request, for another reason than that it has no such kind.
+    """
+    from service.kubernetes import ClusterFailed  # noqa: PLC0415  # as above
+
+    path = _path(namespaces[0]) if namespaces else f"{REPORTS}/reports"
+    try:
+        api.send("GET", f"{path}?limit=1")
+    except ClusterFailed as error:
+        if error.status != NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def _apply(api: ClusterApi, report: dict[str, Any]) -> None:

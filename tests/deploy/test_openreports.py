@@ -202,6 +202,16 @@ def test_a_report_that_is_refused_leaves_the_others(report: Callable[..., Done])
     assert "403 refused" in done.err
 
 
+def test_a_namespace_that_is_gone_is_no_missing_kind(report: Callable[..., Done]) -> None:
+    pods = [pod("gone", namespace="old"), pod("too", namespace="old"), *PODS]
+    with serving(store := Store(pods)) as address:
+        store.fails = {"PATCH /apis/openreports.io/v1alpha1/namespaces/old/": 404}
+        done = report(address, "--write")
+    assert (done.code, done.err, len(store.reports)) == (0, "5 vLLM pods, reports written\n", 5)
+    asked = [query for method, path, query, _ in store.calls if method == "GET" and path.endswith("/reports")]
+    assert [query for query in asked if "labelSelector" not in query] == [{"limit": ["1"]}]
+
+
 @pytest.mark.parametrize(
     ("fails", "installed", "options", "message"),
     [
