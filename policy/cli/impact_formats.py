@@ -134,8 +134,9 @@ def _csv(report: ImpactReport, target: IO[bytes]) -> None:
 
 
 def _parquet(report: ImpactReport, target: IO[bytes]) -> None:
-    from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
-    from arro3.io import write_parquet  # noqa: PLC0415  # as above
+    from arro3.core import Array, DataType, Field, RecordBatch, Schema  # noqa: PLC0415  # only needed for Parquet
+
+    from policy.cli.parquet_output import write_batches  # noqa: PLC0415  # as above
 
     names = [*OWN_COLUMNS, *COLUMNS]
     types = [getattr(DataType, COLUMN_TYPES.get(name, "string"))() for name in names]
@@ -146,25 +147,18 @@ def _parquet(report: ImpactReport, target: IO[bytes]) -> None:
             [Array(values, kind) for values, kind in zip(columns, types, strict=True)], schema=schema
         )
 
-    failed: list[Exception] = []
-
     def batches() -> Iterator[Any]:
         columns: list[list[Any]] = [[] for _ in names]
-        try:
-            for entry, result in report.results:
-                for values, more in zip(columns, _columns(entry, result), strict=True):
-                    values.extend(more)
-                if len(columns[0]) >= ROWS_OF_BATCH:
-                    yield batch(columns)
-                    columns = [[] for _ in names]
-        except Exception as error:  # noqa: BLE001  # raised below: the writer would turn it into text
-            failed.append(error)
+        for entry, result in report.results:
+            for values, more in zip(columns, _columns(entry, result), strict=True):
+                values.extend(more)
+            if len(columns[0]) >= ROWS_OF_BATCH:
+                yield batch(columns)
+                columns = [[] for _ in names]
         if columns[0]:
             yield batch(columns)
 
-    write_parquet(RecordBatchReader.from_batches(schema, batches()), target, compression="snappy")
-    if failed:
-        raise failed[0]
+    write_batches(schema, batches(), target, "snappy")
 
 
 def _sarif(report: ImpactReport, target: IO[bytes]) -> None:

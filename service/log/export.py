@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from policy.decision.decision import encode
-from policy.errors import PolicyError
 from service.log.record import milliseconds, record
 
 if TYPE_CHECKING:
@@ -42,33 +41,22 @@ def json_lines(parts: Iterator[list[StoredRow]]) -> Iterator[bytes]:
 
 def as_parquet(parts: Iterator[list[StoredRow]], target: IO[bytes]) -> None:
     """Write a Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
-    from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
-    from arro3.io import write_parquet  # noqa: PLC0415  # as above
+    from arro3.core import Array, DataType, RecordBatch, Schema  # noqa: PLC0415  # only needed for Parquet
+
+    from policy.cli.parquet_output import write_batches  # noqa: PLC0415  # as above
 
     timestamp_type = DataType.timestamp("ms", tz="UTC")
     fields: list[tuple[str, Any]] = [("timestamp", timestamp_type), *((name, DataType.string()) for name in TEXTS)]
     fields += [("starts", DataType.bool()), ("erased", DataType.bool()), ("nanoseconds", DataType.int64())]
     schema = Schema([_field(name, kind) for name, kind in fields])
 
-    failed: list[Exception] = []
-
     def batches() -> Iterator[Any]:
-        for part in _until(parts, failed):
+        for part in parts:
             arrays = [Array([milliseconds(row.decision_id) for row in part], DataType.int64()).cast(timestamp_type)]
             arrays += [Array([getattr(row, name) for row in part], kind) for name, kind in fields[1:]]
             yield RecordBatch.from_arrays(arrays, schema=schema)
 
-    write_parquet(RecordBatchReader.from_batches(schema, batches()), target, compression="zstd(3)")
-    if failed:
-        raise failed[0]
-
-
-def _until(parts: Iterator[list[StoredRow]], failed: list[Exception]) -> Iterator[list[StoredRow]]:
-    """The parts up to the first error, which is stored in ``failed``: Parquet's writer would turn it into text."""
-    try:
-        yield from parts
-    except PolicyError as error:
-        failed.append(error)
+    write_batches(schema, batches(), target, "zstd(3)")
 
 
 def _field(name: str, kind: Any) -> Any:

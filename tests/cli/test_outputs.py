@@ -14,6 +14,7 @@ import pytest
 from cli.test_cli_impact import FLEET, facts, lines
 from cli.test_progress import COMMANDS, RECORD
 from log.conftest import LogTarget, created
+from log.test_reading import ROWS, filled_store
 
 from policy.cli import replaced_files
 from policy.cli.replaced_files import written
@@ -189,3 +190,17 @@ def test_an_error_of_the_block_leaves_no_other_file(tmp_path: Path) -> None:
             file.write(b"half")
             raise each
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+@pytest.mark.parametrize("command", ["impact", "log export"])
+def test_a_full_disk_is_reported_in_one_line(
+    call: Callable[..., Done], sqlite: LogTarget, tmp_path: Path, command: str, form: str
+) -> None:
+    (tmp_path / "in.jsonl").write_text(lines(*(facts(f"d{at}") for at in range(50))))
+    words: tuple[str, ...] = ("impact", str(tmp_path / "in.jsonl"), "--to", "0.33.0", "-o", "/dev/full")
+    if command == "log export":
+        filled_store(sqlite, ROWS).close()
+        words = ("log", "export", "/dev/full")
+    done = call(*words, "--format", form, RUNNER_POLICY_LOG=sqlite.url)
+    assert (done.code, done.out, done.err) == (2, "", "/dev/full: No space left on device\n")
