@@ -62,8 +62,10 @@ def end_with_parent() -> None:
 
 
 def _start(start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.setpgid(0, 0)  # signals of a terminal or of `timeout` are for the first process, which ends the others
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # also one that arrived meanwhile
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the pool ends a process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
     end_with_parent()
     start(*arguments)
