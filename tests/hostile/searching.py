@@ -21,7 +21,7 @@ from hostile.reader import Reader
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-CHARACTERS: Final = string.printable + "\0é"
+CHARACTERS: Final = string.printable + "\0é\x85"
 LARGEST: Final = 1024
 MAX_WORDS: Final = 150
 MAX_SAMPLES: Final = 32
@@ -98,7 +98,7 @@ def hostile(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
     kinds = {tuple(_matches(leaf, each) for leaf in leaves): each for each in reversed(CHARACTERS)}
     other = kinds.get((False,) * len(leaves), "")
     letters = sorted(each for each in kinds.values() if each != other)
-    samples = _samples(tree)
+    samples = [sample for sample in _samples(tree) if sample]
     words = (
         _unique(("".join(word) for length in (1, 2, 3) for word in product(letters, repeat=length)), MAX_WORDS)
         + samples
