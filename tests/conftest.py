@@ -284,7 +284,7 @@ def shipped_rules_once(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRu
     """Let applications of this process read and compile only what differs from the shipped rules, as forked ones do."""
     monkeypatch.setattr(reload, "read_folder", shipped_rules.read_folder)
     monkeypatch.setattr(reload, "read_cases", shipped_rules.read_cases)
-    monkeypatch.setattr(cases, "read_yaml", shipped_rules.read_yaml)
+    monkeypatch.setattr(cases, "read_rule_file", shipped_rules.read_rule_file)
     for module in reload, state:
         monkeypatch.setattr(module, "load", shipped_rules.load)
     monkeypatch.setattr(Policy, "__init__", shipped_rules.create_policy)

@@ -285,7 +285,7 @@ def use_shipped_rules() -> None:
     shipped = shipped_rules()
     loader.read_folder = shipped.read_folder
     catalogue.load, cases.read_cases = shipped.load, shipped.read_cases
-    cases.read_yaml = shipped.read_yaml  # type: ignore[assignment, attr-defined]  # it is imported there
+    cases.read_rule_file = shipped.read_rule_file  # type: ignore[attr-defined]  # it is imported there
     Policy.__init__ = shipped.create_policy  # type: ignore[method-assign]  # as the functions above
 
 

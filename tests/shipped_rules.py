@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.checks.cases import Case, read_cases
 from policy.intake.model_lookup import no_models
-from policy.parser.yamltree import read_yaml
+from policy.parser.yamltree import read_rule_file
 from policy.policy import Policy
 from policy.render import as_text, decision
 from policy.request.request import Request, read_request, with_explanation
@@ -85,14 +85,14 @@ class ShippedRules:
     def parse_cases(self) -> None:
         """Parse the shipped cases, for the processes that are forked from this one."""
         for path, text in self._cases.items():
-            self.read_yaml(text, path, quotes_line=True)
+            self.read_rule_file(text, path)
 
-    def read_yaml(self, text: str, path: str, *, quotes_line: bool = False) -> YamlNode:
-        """In place of ``cases.read_yaml``: the shipped cases are parsed once."""
+    def read_rule_file(self, text: str, path: str) -> YamlNode:
+        """In place of ``cases.read_rule_file``: the shipped cases are parsed once."""
         if self._cases.get(path) != text:
-            return read_yaml(text, path, quotes_line=quotes_line)
+            return read_rule_file(text, path)
         if path not in self._parsed:
-            self._parsed[path] = read_yaml(text, path, quotes_line=quotes_line)
+            self._parsed[path] = read_rule_file(text, path)
         return self._parsed[path]
 
     def decide_once(self) -> None:

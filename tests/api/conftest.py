@@ -353,7 +353,7 @@ def call(monkeypatch: pytest.MonkeyPatch, shipped_rules: ShippedRules) -> Callab
         monkeypatch.setattr(module, "load", shipped_rules.load)
     for module in check, rules:
         monkeypatch.setattr(module, "read_cases", shipped_rules.read_cases)
-    monkeypatch.setattr(cases, "read_yaml", shipped_rules.read_yaml)
+    monkeypatch.setattr(cases, "read_rule_file", shipped_rules.read_rule_file)
     monkeypatch.setattr(Policy, "__init__", shipped_rules.create_policy)
     fork_processes(monkeypatch)
 

@@ -16,7 +16,7 @@ from files import replace_file
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from policy.parser.yamltree import read_yaml
+from policy.parser.yamltree import read_rule_file
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources, read_folder
 from service.app import create_app
@@ -566,11 +566,11 @@ def test_only_changed_files_are_read_again(monkeypatch: pytest.MonkeyPatch, tmp_
     texts = read_folder(folder).rules
     read: list[str] = []
 
-    def read_one(text: str, path: str, **options: bool) -> YamlNode:
+    def read_one(text: str, path: str) -> YamlNode:
         read.append(path)
-        return read_yaml(text, path, **options)
+        return read_rule_file(text, path)
 
-    monkeypatch.setattr("policy.rules.catalogue.read_yaml", read_one)
+    monkeypatch.setattr("policy.rules.catalogue.read_rule_file", read_one)
     published = replace(state.published, revision="new", rules=texts)
     loaded = [state.build_answers(published, state.answers).policy, JobWorker(texts, None, state.answers.policy).policy]
     assert read == [RULE, RULE]  # by the serving process and by a worker process
