@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     from service.state.answers import Answers
     from service.state.state import ServiceState
 
+    Waiting = tuple[asyncio.Future[bytes | None], Answers, bytes, RequestContext]
+
 MAX_WAIT: Final = 1_000_000
 """Nanoseconds from the start of a group's first request until the group is decided; 16 requests arrive in less."""
 MAX_GROUP: Final = 64 << 10
 """Bytes of the bodies of a group: 32 of a common size, or four of the largest, which take 3 ms each."""
 HEAD: Final = head_of([(b"content-type", JSON), (b"content-length", b"%d"), VARY])
 """The headers of a decision, as lines."""
-
-if TYPE_CHECKING:
-    Waiting = tuple[asyncio.Future[bytes | None], Answers, bytes, RequestContext]
 
 
 async def send_messages(send: Send, answer: bytes) -> None:

@@ -65,7 +65,7 @@ class Maintenance:
 
 
 def _is_missing(path: Path) -> bool:
-    """Whether there is no such file; not if the folder cannot be read, as on a volume that is away for a moment."""
+    """Whether the file does not exist; false if that cannot be told, such as on a volume that is unavailable."""
     try:
         path.stat()
     except OSError as error:

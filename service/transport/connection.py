@@ -295,8 +295,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read data within the limits."""
-        if self.idle_since is not None:
-            self.since, self.idle_since = time.monotonic(), None
+        self._end_idleness()
         if self.held:
             self.held += data
         elif len(data) <= CHUNK_SIZE and not self.pipeline and not self.flow.read_paused:
@@ -320,6 +319,11 @@ class Connection(HttpToolsProtocol):
             if self.transport.is_closing():
                 return
 
+    def _end_idleness(self) -> None:
+        """Note that data arrived: from now on the connection counts as one that began a request."""
+        if self.idle_since is not None:
+            self.since, self.idle_since = time.monotonic(), None
+
     def _is_full(self) -> bool:
         """Whether the limit of waiting requests, or of unread bytes of a body, is reached.
 
@@ -334,8 +338,7 @@ class Connection(HttpToolsProtocol):
         if not self.held or self._is_full() or self.transport.is_closing():
             return
         data, self.held = self.held, b""
-        if self.idle_since is not None:
-            self.since, self.idle_since = time.monotonic(), None
+        self._end_idleness()
         self._read(data)
         if not self.held:
             self.flow.release()

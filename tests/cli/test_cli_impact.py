@@ -270,7 +270,7 @@ BROKEN = {
         [None, "a", "b"],
         [1, 2, 3],
     ),
-    "lines with a first one that is no text": (b"\xff{\n\n" + lines(facts("a")).encode(), "f", [None, "a"], [1, 3]),
+    "lines, the first of which is not text": (b"\xff{\n\n" + lines(facts("a")).encode(), "f", [None, "a"], [1, 3]),
     "lines after blank ones": ("\n \r\n" + lines(facts("a")) + "{\n", "f", ["a", None], [3, 4]),
     "lines after a byte order mark": ("\ufeff" + lines(facts("a")) + "{\n", "f", ["a", None], [1, 2]),
     "named lines after a byte order mark": ("\ufeff" + lines(facts("a")) + "{\n", "f.jsonl", ["a", None], [1, 2]),
