@@ -272,22 +272,22 @@ class LineStream(Protocol):
         """The next line, or its next ``size`` bytes."""
 
 
-def lines_of(first: bytes, stream: LineStream, before: int = 0) -> Iterator[RawDocument]:
+def lines_of(first: bytes, stream: LineStream, before: int = 0, most: int = MAX_LINE) -> Iterator[RawDocument]:
     """The document of each line after the ``before`` first ones; blank lines are skipped.
 
-    A line that is too long is a document with a fault. ``first`` is the first line, which was read already. The byte
-    order mark of a file is no part of its first document.
+    A line of more than ``most`` bytes is a document with a fault. ``first`` is the first line, which was read already.
+    The byte order mark of a file is no part of its first document.
     """
     line, number = first, before
     while line:
         number += 1
-        if len(line) > MAX_LINE and not (line.endswith(b"\n") and len(line) <= MAX_LINE + 1):
+        if len(line) > most and not (line.endswith(b"\n") and len(line) <= most + 1):
             while line and not line.endswith(b"\n"):
-                line = stream.readline(MAX_LINE)
-            yield RawDocument(number, fault=f"a line of more than {MAX_LINE:,} bytes", is_unread=True)
+                line = stream.readline(most)
+            yield RawDocument(number, fault=f"a line of more than {most:,} bytes", is_unread=True)
         elif text := (line.removeprefix(BOM_UTF8) if number == 1 else line).strip():
             yield RawDocument(number, text)
-        line = stream.readline(MAX_LINE + 1)
+        line = stream.readline(most + 1)
 
 
 def row_of(number: int, column: str, value: Any, decision: Any) -> RawDocument:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from codecs import BOM_UTF8
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,6 +13,7 @@ from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
 from policy.cli.fleet_parquet import is_parquet, parquet_rows
 from policy.cli.fleet_size import FleetSize
+from policy.cli.fleet_sources import lines_of
 from policy.cli.impact_run import Interrupt, shows_progress, with_progress
 from policy.cli.outputs import check_is_no_input, check_names, format_name, output_file, write_report
 from policy.cli.report_options import (
@@ -234,16 +234,9 @@ def _of_rows(name: str, shown: str, policy: Policy) -> Iterator[Recorded]:
 
 
 def _of_lines(stream: IO[bytes], shown: str, policy: Policy) -> Iterator[Recorded]:
-    number = 0
-    while line := stream.readline(MAX_LINE + 1):
-        number += 1
-        place = f"{shown}:{number}"
-        if len(line) > MAX_LINE:
-            while line and not line.endswith(b"\n"):
-                line = stream.readline(MAX_LINE)
-            yield _unreadable(place, f"a line of more than {MAX_LINE:,} bytes")
-        elif (text := line.removeprefix(BOM_UTF8) if number == 1 else line).strip():
-            yield _of_line(text, place, policy)
+    for each in lines_of(stream.readline(MAX_LINE + 1), stream, most=MAX_LINE):
+        place = f"{shown}:{each.number}"
+        yield _of_line(each.text, place, policy) if each.fault is None else _unreadable(place, each.fault)
 
 
 def _of_line(line: bytes, place: str, policy: Policy) -> Recorded:
