@@ -136,7 +136,7 @@ def _csv(report: ImpactReport, target: IO[bytes]) -> None:
 def _parquet(report: ImpactReport, target: IO[bytes]) -> None:
     from arro3.core import Array, DataType, Field, RecordBatch, Schema  # noqa: PLC0415  # only needed for Parquet
 
-    from policy.cli.parquet_output import write_batches  # noqa: PLC0415  # as above
+    from policy.parquet_output import write_batches  # noqa: PLC0415  # as above
 
     names = [*OWN_COLUMNS, *COLUMNS]
     types = [getattr(DataType, COLUMN_TYPES.get(name, "string"))() for name in names]

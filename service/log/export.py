@@ -43,7 +43,7 @@ def as_parquet(parts: Iterator[list[StoredRow]], target: IO[bytes]) -> None:
     """Write a Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
     from arro3.core import Array, DataType, RecordBatch, Schema  # noqa: PLC0415  # only needed for Parquet
 
-    from policy.cli.parquet_output import write_batches  # noqa: PLC0415  # as above
+    from policy.parquet_output import write_batches  # noqa: PLC0415  # as above
 
     timestamp_type = DataType.timestamp("ms", tz="UTC")
     fields: list[tuple[str, Any]] = [("timestamp", timestamp_type), *((name, DataType.string()) for name in TEXTS)]
