@@ -7,28 +7,22 @@ checked out, and no program is run except ``ssh`` if the remote's URL asks for i
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import resource
-import shutil
 import signal
 import sys
 from collections import deque
-from contextlib import closing, suppress
-from itertools import chain
+from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
-from time import sleep, time
+from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from dulwich.client import default_urllib3_manager, get_transport_and_path
-from dulwich.errors import NotGitRepository
 from dulwich.objects import Commit, ObjectID
 from dulwich.refs import Ref
-from dulwich.repo import Repo
 from urllib3 import PoolManager, Retry
 
 from policy.errors import PolicyError, RulesInvalid
@@ -37,9 +31,12 @@ from policy.parser.yamltree import MAX_BYTES
 from policy.rules.git import ObjectUnreadable, RevisionNotFound, read_commit, read_object
 from service.reload.address import Address, RulesSourceFailed, read_address
 from service.reload.fetch_messages import FetchFailure, FetchJob, FetchLimits, FetchOutcome
+from service.reload.local_copy import check_stored, open_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dulwich.repo import Repo
 
     from policy.rules.loader import Sources
 
@@ -49,10 +46,6 @@ FIRST_DEPTH: Final = 1
 """The depth of the first fetch, when no commit was accepted before."""
 WHOLE_HISTORY: Final = 0x7FFFFFFF
 """The depth by which git fetches the whole history, including what was left out before."""
-LEFTOVERS: Final = ("objects/pack/tmp*.pack", "objects/pack/*.lock", "shallow.lock", "refs/heads/*.lock")
-"""The files that a fetch leaves if it is ended, and the service while it stores the accepted commit."""
-STORED: Final = ("objects/pack/*", "refs/heads/*")
-"""The files of a local copy to which a commit was fetched."""
 PARENT_CHECK: Final = 0.2
 """Seconds between two checks whether the service still runs."""
 
@@ -204,7 +197,7 @@ class Branch:
         """Fetch the newest commit with ``depth`` commits of its history; by default, all that are missing locally."""
         try:
             self._address.check()
-            self._check_stored()
+            check_stored(Path(self._job.folder), self._job.limits)
         except RulesSourceFailed as error:
             raise FetchFailed(str(error)) from error
         wanted = f"refs/heads/{self._job.branch}".encode()
@@ -243,74 +236,6 @@ class Branch:
             raise FetchFailed(f"{message}; see RUNNER_POLICY_RULES_GIT") from None
         return found[0]
 
-    def _check_stored(self) -> None:
-        """Remove what ended fetches left in the local copy, and check its size.
-
-        Raises:
-            RulesSourceFailed: it is too large.
-        """
-        folder, limits = Path(self._job.folder), self._job.limits
-        ended = time() - 2 * limits.seconds
-        for path in chain(folder.parent.glob(f"{folder.name}.*"), *map(folder.glob, LEFTOVERS)):
-            with suppress(OSError):  # another service that shares the folder has removed it
-                if path.stat().st_mtime < ended:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if sum(_size(path) for path in folder.glob("objects/pack/*")) > limits.stored:
-            raise RulesSourceFailed(
-                f"{folder} has more than {limits.stored:,} bytes; remove it to have it created again"
-            )
-
-
-def open_repository(folder: Path) -> Repo:
-    """The local copy in ``folder``, created if there is none.
-
-    Raises:
-        RulesSourceFailed: it cannot be read or created.
-    """
-    try:
-        if not _is_created(folder):
-            _create(folder)
-    except OSError as error:
-        raise RulesSourceFailed(f"{folder}: {error.strerror}") from error
-    try:
-        return Repo(str(folder))
-    except (NotGitRepository, OSError, ValueError) as error:
-        raise RulesSourceFailed(f"{folder} cannot be read: {error}; remove it to have it created again") from error
-
-
-def _is_created(folder: Path) -> bool:
-    """Whether there is something that must not be replaced: a local copy, commits, or no folder at all.
-
-    The configuration is the last file that git needs and ``init_bare`` writes.
-    """
-    if not folder.is_dir():
-        return folder.exists()
-    return (folder / "config").exists() or any(path for pattern in STORED for path in folder.glob(pattern))
-
-
-def _create(folder: Path) -> None:
-    """Create the local copy, also in place of one whose creation was ended; several processes may do so at once.
-
-    Raises:
-        OSError: it cannot be created.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # some network file systems do not lock a folder
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if _is_created(folder):
-            return
-        with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir(mode=0o700)
-            Repo.init_bare(str(made)).close()
-            with suppress(FileNotFoundError):
-                folder.rename(Path(temporary) / "incomplete")
-            made.rename(folder)
-    finally:
-        os.close(lock)
-
 
 def ssh_command(silence: float) -> str:
     """The ``ssh`` command without GIT_SSH_COMMAND: it never prompts, and times out."""
@@ -347,13 +272,6 @@ def _is_for_memory(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, MemoryError):
         error = error.__context__
     return error is not None
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def outcome_of(job: FetchJob) -> FetchOutcome:

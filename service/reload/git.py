@@ -26,8 +26,8 @@ from msgspec.structs import replace
 from policy.errors import RulesInvalid
 from policy.rules.loader import Sources, no_pause
 from service.reload.address import RulesSourceFailed, read_address
-from service.reload.fetch import open_repository
 from service.reload.fetch_messages import FetchFailure, FetchJob, FetchLimits, FetchOutcome
+from service.reload.local_copy import open_repository
 from service.settings import state_folder
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from ports import port_of_nobody
 from policy.errors import RulesInvalid
 from service.reload import git as gitrules
 from service.reload.address import RulesSourceFailed
-from service.reload.fetch import open_repository
+from service.reload.local_copy import open_repository
 from service.reload.signatures import NotSigned, SignersInvalid, read_signers, verify
 from service.settings import Settings
 
