@@ -70,6 +70,6 @@ def number_of_records(name: str) -> int | None:
             _, first = first_lines(file, MAX_LINE + 1)
             if not (name.endswith(LINES) or is_line(first)):
                 return None
-            return sum(1 for _ in lines_of(first, file))
+            return sum(1 for _ in lines_of(first, file, most=MAX_LINE))
     except (OSError, ValueError, Unreadable):
         return None

@@ -120,7 +120,7 @@ def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator
             yield from _rows(name, shown)
             return
         if name.endswith(LINES) or is_line(first):
-            yield from (each.found(shown) for each in lines_of(first, stream, len(blank)))
+            yield from (each.found(shown) for each in lines_of(first, stream, len(blank), most=MAX_LINE))
             return
         is_file = Path(name).is_file()
         data = b"".join((*blank, first))
@@ -136,7 +136,7 @@ def _of_stream(name: str, shown: str, *, render: bool, command: str) -> Iterator
             if is_file:
                 stream.seek(0)
             left = stream if is_file else _Again(data, stream)
-            yield from (each.found(shown) for each in lines_of(left.readline(MAX_LINE + 1), left))
+            yield from (each.found(shown) for each in lines_of(left.readline(MAX_LINE + 1), left, most=MAX_LINE))
 
 
 class _Again:
@@ -272,7 +272,7 @@ class LineStream(Protocol):
         """The next line, or its next ``size`` bytes."""
 
 
-def lines_of(first: bytes, stream: LineStream, before: int = 0, most: int = MAX_LINE) -> Iterator[RawDocument]:
+def lines_of(first: bytes, stream: LineStream, before: int = 0, *, most: int) -> Iterator[RawDocument]:
     """The document of each line after the ``before`` first ones; blank lines are skipped.
 
     A line of more than ``most`` bytes is a document with a fault. ``first`` is the first line, which was read already.

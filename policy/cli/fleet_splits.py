@@ -119,7 +119,7 @@ def documents_in(split: Split) -> Iterator[RawDocument]:
         if isinstance(split, LineSplit):
             stream.seek(split.start)
             part = _Part(stream, split.size)
-            yield from lines_of(part.readline(MAX_LINE + 1), part, split.before)
+            yield from lines_of(part.readline(MAX_LINE + 1), part, split.before, most=MAX_LINE)
         else:
             yield from _rows_in(split, stream)
 

@@ -30,7 +30,7 @@ def whole(text: bytes) -> list[RawDocument]:
     with tempfile.TemporaryFile() as file:
         file.write(text)
         file.seek(0)
-        return [*lines_of(file.readline(fleet_sources.MAX_LINE + 1), file)]
+        return [*lines_of(file.readline(fleet_sources.MAX_LINE + 1), file, most=fleet_sources.MAX_LINE)]
 
 
 @given(LINES, st.booleans(), st.integers(1, 5), st.sampled_from([8, 30, 1 << 20]))
