@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from policy.errors import Fault
 
 FOUND, USAGE, INVALID = 1, 2, 3
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C, as a shell has it."""
 
 DELAY: Final = 0.5
 """Seconds after which a command shows what it is doing, so that this is less than two seconds after its start."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
-from policy.cli.console import USAGE, err, fail
+from policy.cli.console import INTERRUPTED, USAGE, err, fail
 from policy.errors import PolicyError
 from policy.impact.targets import V1_REMOVED, target_of, targets_of
 from policy.messages import listed, quoted
@@ -27,8 +27,6 @@ ALL: Final = "all"
 RANGE: Final = ".."
 TARGET_ADVICE: Final = f"also {listed([ALL, V1_REMOVED])} or a range such as `A{RANGE}B`"
 MIN_COMPARED: Final = 2
-EXIT_INTERRUPTED: Final = 130
-"""The exit code of an interrupted run."""
 DELAY: Final = 2.0
 """Seconds after which a run shows its progress."""
 EVERY: Final = 0.2
@@ -167,7 +165,7 @@ class Interrupt:
         """If the run was interrupted, print how many of these its report has, and exit."""
         if self.signal is not None:
             err.print(f"interrupted: the report has the first {number:,} {noun}", markup=False)
-            raise typer.Exit(EXIT_INTERRUPTED)
+            raise typer.Exit(INTERRUPTED)
 
     def _handle(self, number: int, _frame: Any) -> None:
         was_set = self.signal is not None

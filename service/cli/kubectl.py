@@ -15,7 +15,7 @@ from codecs import getincrementaldecoder
 from threading import Thread
 from typing import IO, Any, Final, NoReturn
 
-from policy.cli.console import USAGE
+from policy.cli.console import INTERRUPTED, USAGE
 from policy.cli.requests import MAX_FILE
 from policy.escaping import escape_lines
 from policy.intake.manifests.registry import ADAPTERS
@@ -57,11 +57,13 @@ def main() -> None:
     if not words or words[0] not in COMMANDS or not asks:
         run()
         return
-    found, has_failed = objects(options)
     try:
+        found, has_failed = objects(options)
         data = as_input(found)
     except RecursionError:
         _fail(NO_LIST)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     sys.stdin = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
     sys.argv = [sys.argv[0], rest[0], "-", *rest[1:]]
     try:

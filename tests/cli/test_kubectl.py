@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -67,6 +68,8 @@ def plugin(tmp_path: Path, models: str) -> Callable[..., tuple[int, str, str, li
         f"#!{sys.executable} -IS\n"
         "import json, os, sys\n"
         f"open({str(asked)!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+        "if 'SIGNAL' in os.environ:\n"
+        "    os.kill(os.getppid(), int(os.environ['SIGNAL'])); sys.exit(1)\n"
         "name = 'TABLE' if sys.argv[1] == 'api-resources' else 'OBJECTS'\n"
         "sys.stdout.write(os.environ[name]); sys.exit(int(os.environ.get('CODE', '0')))\n"
     )
@@ -165,6 +168,11 @@ def test_a_failure_is_wrong_usage(plugin: Callable[..., Any], variables: dict[st
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_ctrl_c_while_kubectl_runs_ends_the_command(plugin: Callable[..., Any]) -> None:
+    code, out, err, _ = plugin("impact", "-A", "--to", "0.33.0", items=[pod("a")], SIGNAL=str(int(signal.SIGINT)))
+    assert (code, out, err) == (130, "", "")
 
 
 @pytest.mark.parametrize(
