@@ -111,6 +111,9 @@ ATTACKS: Final[dict[str, Attack]] = {
         DECIDE,
         lambda: json.dumps({"explain": True, "facts": {"model_config": {"logits_processors": [1] * 4000}}}).encode(),
     ),
+    "a script that repeats its text, small": Attack(
+        DECIDE, lambda: _deployment(f'A="A=\\$(docker run m);";B="{"$A" * 8}";C="{"$B" * 8}";eval "{"$C" * 32}"')
+    ),
     "a manifest as text": Attack(DECIDE, lambda: _manifest(1024), TEXT),
     "long names as text": Attack(DECIDE, lambda: _manifest(120, "--model m", "n" * 8000), TEXT),
     "an impact of engines over all releases": Attack(IMPACT, lambda: _impact(_manifest(1024), 16)),

@@ -26,7 +26,7 @@ from policy.errors import MAX_FAULTS, PolicyError, RemedyKind, RequestFault, Req
 from policy.escaping import escape_line
 from policy.impact.answer import impact_answer
 from policy.impact.request import read_impact_request
-from policy.intake.command.expansion import request_expansion
+from policy.intake.command.expansion import most_characters, request_expansion
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelConfigNeeded
 from policy.intake.result import require_known_values
 from policy.intake.unused_models import ModelUse
@@ -154,7 +154,7 @@ class JobWorker:
         records = JobRecords(job)
         budget = WorkBudget(job.settings.max_decisions, job.settings.max_answer)
         try:
-            with request_expansion(len(job.body)), contained():
+            with request_expansion(most_characters(len(job.body))), contained():
                 found = self._answer(job, records, budget, today)
         except PolicyError as error:
             found = _problem(error, job)

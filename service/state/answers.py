@@ -23,6 +23,7 @@ from policy.defects import defect_fault
 from policy.errors import PolicyError, RequestInvalid
 from policy.fastpath.request_decoder import decode_fast
 from policy.intake.arguments_document import arguments_document, arguments_in, find, suggestion
+from policy.intake.command.expansion import request_expansion
 from policy.intake.model_lookup import ModelConfigNeeded
 from policy.messages import listed, nearest, quoted
 from policy.request.request import read_request
@@ -70,6 +71,8 @@ MAX_INLINE_TEXT: Final = 1 << 10
 The slowest script that was found, of nested substitutions, takes 40 ms at twice this length. Anything larger, and
 anything that asks for more, goes to a worker process.
 """
+MAX_INLINE_EXPANSION: Final = 8 << 10
+"""The most characters that its scripts expand to, as the limit of a request counts them."""
 
 
 @cache
@@ -237,11 +240,13 @@ class Answers:
         if request is None:
             return None
         try:
-            evaluation = evaluation or self.policy.evaluate_fully(request, self._today())
+            evaluation = evaluation or self._evaluation(request)
         except ModelConfigNeeded:
             if self.models.fetches:
                 return None
             raise
+        if evaluation is None:
+            return None
         answer = self.policy.encode(evaluation)
         self.recorder.record(answer, request, self.policy, context, body)
         json = answer.json
@@ -281,6 +286,21 @@ class Answers:
         deployment = request.deployment
         return request if deployment is None or deployment.text_length <= MAX_INLINE_TEXT else None
 
+    def _evaluation(self, request: Request) -> FullEvaluation | None:
+        """The evaluation of a request; ``None`` if its scripts expand to more text than is read in the event loop.
+
+        Raises:
+            PolicyError: the request cannot be decided.
+        """
+        with request_expansion(MAX_INLINE_EXPANSION) as expansion:
+            try:
+                evaluation = self.policy.evaluate_fully(request, self._today())
+            except PolicyError:
+                if not expansion.is_exhausted:
+                    raise
+                return None
+        return None if expansion.is_exhausted else evaluation
+
     def line(
         self,
         body: bytes | PolicyError,
@@ -299,7 +319,10 @@ class Answers:
             request = self._small_request(body) if evaluation is None else evaluation.result.request
             if request is None or (request.deployment is not None and self.models.fetches):
                 return None
-            answer = self.policy.encode(evaluation or self.policy.evaluate_fully(request, self._today()))
+            evaluation = evaluation or self._evaluation(request)
+            if evaluation is None:
+                return None
+            answer = self.policy.encode(evaluation)
             self.recorder.record(answer, request, self.policy, context, body)
             return answer.json + b"\n"
         except PolicyError as error:

@@ -181,6 +181,14 @@ SIZES: Final[tuple[tuple[dict[str, Any], bool], ...]] = (
     ({"args": SCRIPT}, False),
     ({"args": ["bash", "-c", "$RUN"], "env": {"RUN": SCRIPT}}, False),
     ({"args": ["bash", "/run.sh"], "files": {"/run.sh": SCRIPT}}, False),
+    ({"args": 'A="true;";eval "$A$A";vllm serve m'}, True),
+    *(
+        ({"args": script}, False)
+        for piece in ("true;", "A=\\$(docker run m);", "bash -c ", "a&&b;", "(a);")
+        for script in (f'A="{piece}";B="{"$A" * 16}";C="{"$B" * 16}";eval "{"$C" * 16}";vllm serve m',)
+    ),
+    ({"args": f'A="a b";B="{"$A " * 16}";C="{"$B " * 16}";D="{"$C " * 8}";vllm serve m $D'}, False),
+    ({"args": ["bash", "-c", "eval $A"], "env": {"A": "eval $B$B$B$B", "B": "true;" * 120}}, False),
 )
 """Deployments, and whether the event loop decides them."""
 

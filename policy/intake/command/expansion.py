@@ -100,10 +100,15 @@ def count_messages(number: int) -> None:
         expansion.messages -= number
 
 
+def most_characters(size: int) -> int:
+    """How many characters the scripts of a request of ``size`` bytes may expand to."""
+    return BASE_CHARACTERS + CHARACTERS_PER_BYTE * size
+
+
 @contextmanager
-def request_expansion(size: int) -> Iterator[RequestExpansion]:
-    """Within the block, limit what scripts may expand to by the ``size`` of their request in bytes."""
-    expansion = RequestExpansion(BASE_CHARACTERS + CHARACTERS_PER_BYTE * size)
+def request_expansion(characters: int) -> Iterator[RequestExpansion]:
+    """Within the block, the scripts of a request may expand to this number of ``characters``."""
+    expansion = RequestExpansion(characters)
     token = _current.set(expansion)
     try:
         yield expansion
