@@ -37,6 +37,7 @@ from service.auth.browsers import guard_of
 from service.auth.proxies import trust_proxies
 from service.auth.tokens import TokenFile
 from service.documents.accept import headers_of
+from service.documents.query import check_size
 from service.housekeeping import Housekeeping
 from service.log.messages import LogConfig
 from service.models import HubModels
@@ -118,11 +119,12 @@ class Application(FastAPI):
                 if below is None:
                     return redirect(self.prefix, send)
                 scope = below
-            if self.guard is not None:
-                try:
+            try:
+                check_size(scope["query_string"])
+                if self.guard is not None:
                     self.guard.check(scope)
-                except Refused as error:
-                    return self.refuse(scope, send, error)
+            except Refused as error:
+                return self.refuse(scope, send, error)
             if scope["method"] == "POST":
                 endpoint = self.endpoints.get(scope["path"])
                 if endpoint is not None:
@@ -131,7 +133,7 @@ class Application(FastAPI):
         return super().__call__(scope, receive, send)
 
     async def refuse(self, scope: Scope, send: Send, error: Refused) -> None:
-        """Answer a request that was refused as cross-origin."""
+        """Answer a request that was refused for its query, its host or its origin."""
         began = perf_counter_ns()
         status = await send_problem(scope, send, error)
         self.service.request_done(scope, status, began, self.path_label(scope))

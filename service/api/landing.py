@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from service.api.docs import FRAME_HEADERS
 from service.api.page import LANDING_PATH, is_page
-from service.documents.accept import JSON, TEXT, accept_of, headers_of, preferred_type
+from service.documents.accept import JSON, TEXT, accept_of, preferred_type
 from service.state.answers import today
 from service.state.landing import landing_forms
 
@@ -51,7 +51,7 @@ def add_landing(app: FastAPI, version: str, page: Page) -> None:
 
     async def landing(request: Request) -> Response:
         if is_page(request.scope):
-            return page.index.response(headers_of(request.scope))
+            return page.index.response(request.scope)
         return found.response(request.app.state.service.answers.policy, accept_of(request.scope))
 
     app.router.routes.append(Route(LANDING_PATH, landing, methods=["GET"]))

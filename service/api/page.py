@@ -17,7 +17,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.routing import Route
 
-from service.documents.accept import HTML, JSON, TEXT, accept_of, headers_of, preferred_type
+from service.documents.accept import HTML, JSON, TEXT, accept_of, headers_of, items_of, known_tags, preferred_type
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -55,12 +55,11 @@ class PageFile(Struct, frozen=True):
     compressed: bytes
     headers: dict[str, str]
 
-    def response(self, headers: dict[bytes, bytes]) -> Response:
+    def response(self, scope: Scope) -> Response:
         """The answer to a request: compressed if the client accepts gzip, or 304 if it already has the file."""
-        tags = {tag.strip().removeprefix(b"W/") for tag in headers.get(b"if-none-match", b"").split(b",")}
-        if not tags.isdisjoint({self.headers["etag"].encode(), b"*"}):
+        if not known_tags(scope).isdisjoint({self.headers["etag"].encode(), b"*"}):
             return Response(status_code=304, headers=self.headers)
-        if not _accepts_gzip(headers.get(b"accept-encoding", b"")):
+        if not _accepts_gzip(headers_of(scope).get(b"accept-encoding", b"")):
             return Response(self.body, headers=self.headers)
         return Response(self.compressed, headers={**self.headers, "content-encoding": "gzip"})
 
@@ -86,13 +85,13 @@ def add_page(app: FastAPI, page: Page) -> None:
     """Serve the views and the files; ``/`` is served with the landing page."""
 
     async def view(request: Request) -> Response:
-        return page.index.response(headers_of(request.scope))
+        return page.index.response(request.scope)
 
     async def asset(request: Request) -> Response:
         file = page.assets.get(request.path_params["name"])
         if file is None:
             raise Refused("not-found", f"no file of the page is named {request.path_params['name']!r}; load it again")
-        return file.response(headers_of(request.scope))
+        return file.response(request.scope)
 
     app.router.routes.extend(Route(path, view, methods=["GET"]) for path in VIEWS)
     app.router.routes.append(Route(f"{ASSETS}{{name}}", asset, methods=["GET"]))
@@ -114,7 +113,7 @@ def _page_file(name: str, caching: str) -> PageFile:
 
 def _accepts_gzip(header: bytes) -> bool:
     """Whether ``Accept-Encoding`` names gzip with a weight above zero (RFC 9110, section 12.5.3)."""
-    for part in header.lower().split(b","):
+    for part in items_of(header.lower()):
         coding, *parameters = (piece.strip() for piece in part.split(b";"))
         if coding in {b"gzip", b"*"}:
             return not any(piece.replace(b" ", b"").rstrip(b"0.") in {b"q=", b"q"} for piece in parameters)

@@ -1,4 +1,4 @@
-"""The ``Accept`` header: which media type a client prefers (RFC 9110, section 12.5.1)."""
+"""Headers that are lists: which media type a client prefers, and which versions of an answer it has (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ HEADERS: Final = "runner_policy.headers"
 """The key of an ASGI scope whose value is ``headers_of`` that scope, so that its headers are read only once."""
 JSON_VALUES: Final = frozenset({b"", b"*/*", b"application/json"})
 """Values of ``Accept`` that mean JSON, and need no parsing."""
+MAX_LIST: Final = 1024
+"""The longest header that is read as a list, in bytes: while one of 60 KiB is read, nothing is answered for 20 ms."""
 
 
 def accept_of(scope: Scope) -> bytes:
@@ -42,13 +44,23 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
     return headers
 
 
+def items_of(header: bytes) -> list[bytes]:
+    """The items of a header that is a list; none if it has more than ``MAX_LIST`` bytes."""
+    return header.split(b",") if len(header) <= MAX_LIST else []
+
+
+def known_tags(scope: Scope) -> set[bytes]:
+    """The entity tags in ``If-None-Match``, as if all were strong (RFC 9110, section 13.1.2)."""
+    return {tag.strip().removeprefix(b"W/") for tag in items_of(headers_of(scope).get(b"if-none-match", b""))}
+
+
 def preferred_type(accept: bytes, offered: Sequence[bytes]) -> bytes | None:
     """The offered media type with the highest weight, of several the first; ``None`` if the client names none of them.
 
     Ranges such as ``*/*`` name none: a client that wants a different form than the default has to name it.
     """
     weights = dict.fromkeys(offered, 0.0)
-    for part in accept.lower().split(b","):
+    for part in items_of(accept.lower()):
         media, *parameters = (piece.strip() for piece in part.split(b";"))
         if media in weights:
             weights[media] = next((_weight(piece[2:]) for piece in parameters if piece.startswith(b"q=")), 1.0)

@@ -11,12 +11,29 @@ from urllib.parse import parse_qsl
 
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.messages import listed, nearest, quoted
+from service.problems import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 NO_PARAMETERS: Final = "this endpoint has no parameters"
+MAX_QUERY: Final = 16_384
+"""The longest query string that is parsed, in bytes; that of all filters of the log may have 13,000."""
+MAX_PARAMETERS: Final = 256
 USE_BODY: Final = "this endpoint has no parameters; send the request in the body"
+
+
+def check_size(query: bytes) -> None:
+    """Check, before a query string is parsed, that this does not take long.
+
+    Raises:
+        Refused: it is too long, or has too many parameters.
+    """
+    if len(query) > MAX_QUERY or query.count(b"&") >= MAX_PARAMETERS:
+        raise Refused(
+            "headers-too-large",
+            f"the query is too large; at most {MAX_QUERY:,} bytes and {MAX_PARAMETERS} parameters are accepted",
+        )
 
 
 def read_query(

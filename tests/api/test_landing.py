@@ -40,6 +40,9 @@ ACCEPT = {
     "text/html": HTML,
     BROWSER: HTML,
     "text/html;q=words, text/html;q=0.2": HTML,
+    "text/html".ljust(1024, ","): HTML,
+    "text/html".ljust(1025, ","): TEXT,
+    "application/json".ljust(61_440, ","): TEXT,
 }
 LINKS = {"/docs", "/openapi.json", "/v1/policy", "/v1/rules", "/v1/releases", "/livez", "/readyz", "/metrics"}
 

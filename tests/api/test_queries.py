@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
 if TYPE_CHECKING:
     import httpx
@@ -60,7 +61,7 @@ def test_an_endpoint_with_a_body_has_no_parameters(client: httpx.Client, path: s
 
 
 def test_the_number_of_faults_is_limited(client: httpx.Client) -> None:
-    query = "&".join(f"p{number}={number}" for number in range(4000))
+    query = "&".join(f"p{number}={number}" for number in range(256))
     status, messages = refusals(client.get(f"/v1/rules?{query}"))
     assert (status, len(messages)) == (422, 100)
 
@@ -77,3 +78,22 @@ def test_parameters_of_probes_scrapers_and_api_servers_are_ignored(client: httpx
     }
     plain, timed = (client.post(f"/v1/admission{query}", json=review) for query in ("", "?timeout=3s"))
     assert (timed.status_code, timed.content) == (plain.status_code, plain.content)
+
+
+LARGE: dict[str, str] = {"bytes": "x" * 16_385, "escapes": "%e4=%e4&" * 2048 + "x", "parameters": "&" * 256}
+OPEN = ("/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/rules", "/assets/none.js", "/none")
+
+
+@table("name", LARGE)
+def test_a_query_that_is_too_large_is_refused_before_it_is_parsed(client: httpx.Client, name: str) -> None:
+    message = "the query is too large; at most 16,384 bytes and 256 parameters are accepted"
+    answers = [client.get(f"{path}?{LARGE[name]}") for path in (*OPEN, *READ_PATHS)]
+    answers += [client.post(f"{path}?{LARGE[name]}", json=BODIES[path]) for path in BODIES]
+    answers.append(client.post(f"/v1/admission?{LARGE[name]}", json={}))
+    assert {(answer.status_code, answer.json()["detail"]) for answer in answers} == {(431, message)}
+    text = client.get(f"/livez?{LARGE[name]}", headers={"accept": "text/plain"}).text
+    assert text == f"The request headers are too large (431 headers-too-large)\n{message}\n"
+
+
+def test_a_query_of_the_largest_size_is_read(client: httpx.Client) -> None:
+    assert [client.get(f"/livez?{query}").status_code for query in ("x" * 16_384, "&" * 255)] == [200, 200]

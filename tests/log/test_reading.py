@@ -427,6 +427,10 @@ def test_the_log_is_queried_over_http(serve: Callable[..., AbstractContextManage
             422,
             ["runner: given 2 times; keep one"],
         )
+        longest = dict.fromkeys(("vllm_version", "requested_by", "path", "revision"), "\U0001f600" * 256)
+        longest |= {"runner": "v1", "outcome": "not-default", "starts": "true", "rule": "r" * 256, "limit": "1000"}
+        longest |= dict.fromkeys(("since", "until"), f"2026-06-01T12:00:00.{'0' * 32}+00:00")
+        assert client.get("/v1/log", params=longest).json() == {"items": [], "next": None}
         assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").json()["timestamp"] == "2026-06-01T12:00:07.000Z"
 
 
