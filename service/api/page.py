@@ -17,6 +17,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.routing import Route
 
+from policy.messages import quoted
 from service.documents.accept import HTML, JSON, TEXT, accept_of, headers_of, items_of, known_tags, preferred_type
 from service.problems import Refused
 
@@ -88,9 +89,10 @@ def add_page(app: FastAPI, page: Page) -> None:
         return page.index.response(request.scope)
 
     async def asset(request: Request) -> Response:
-        file = page.assets.get(request.path_params["name"])
+        name = request.path_params["name"]
+        file = page.assets.get(name)
         if file is None:
-            raise Refused("not-found", f"no file of the page is named {request.path_params['name']!r}; load it again")
+            raise Refused("not-found", f"no file of the page is named {quoted(name)}; load it again")
         return file.response(request.scope)
 
     app.router.routes.extend(Route(path, view, methods=["GET"]) for path in VIEWS)

@@ -103,10 +103,22 @@ def test_the_page_sends_what_others_refer_to_with_every_part_of_a_manifest(root:
     assert set(shared) == {kind for _, kind in COLLECTED_KINDS}
 
 
-@pytest.mark.parametrize("name", ["index.html", "none.js", "..%2f..%2fapp.py", "%00", "x" * 300])
-def test_other_names_are_a_problem(client: httpx.Client, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [
+        ("index.html", "no file of the page is named `index.html`; load it again"),
+        ("none.js", "no file of the page is named `none.js`; load it again"),
+        ("..%2f..%2fapp.py", "unknown path `/assets/../../app.py`"),
+        ("%00", "no file of the page is named `\\x00`; load it again"),
+        ("x" * 60_000, f"no file of the page is named `{'x' * 80}…`; load it again"),
+        ("token=hunter2hunter2", "no file of the page is named `token=…`; load it again"),
+    ],
+    ids=["the page", "none", "a path", "a control character", "a long name", "a secret"],
+)
+def test_other_names_are_a_problem(client: httpx.Client, name: str, detail: str) -> None:
     response = client.get(f"/assets/{name}")
     assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
+    assert response.json()["detail"] == detail
 
 
 @pytest.mark.slow
