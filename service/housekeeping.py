@@ -73,7 +73,7 @@ class Housekeeping:
             self._end_with_parent()
             self._service.metrics.snapshot()
             self._report_run_folder()
-            self._read_tokens()
+            await self._read_tokens()
             self._service.access.drop_expired()
             if monotonic() - self._began >= SPARE_AFTER:
                 self._service.pool.keep_spare()
@@ -112,8 +112,8 @@ class Housekeeping:
         elif fault is None and before is not None:
             log.info("the run folder can be used again", extra={"folder": str(self._service.settings.run)})
 
-    def _read_tokens(self) -> None:
-        """Load the token file if it changed; an invalid one leaves the previous tokens in use.
+    async def _read_tokens(self) -> None:
+        """Load the token file if it changed, in a thread; an invalid one leaves the previous tokens in use.
 
         One that cannot be read is tried again, because it may have changed.
         """
@@ -124,7 +124,7 @@ class Housekeeping:
             return
         access = self._service.access
         try:
-            tokens = self._file.read()
+            tokens = await asyncio.to_thread(self._file.read)
         except PolicyError as error:
             fault, before = (found, str(error)), self._token_fault
             self._token_fault = fault

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
 import subprocess
+import threading
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +21,7 @@ from files import replace_file
 from representatives import slow_except
 from shared_services import SCOPES
 
+from policy.parser import yamltree
 from service.auth import access
 from service.auth import tokens as token_module
 from service.auth.access import Access
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared_services import SharedServices
+
+    from policy.parser.yamltree import YamlNode
 
     from .conftest import Service, Tokens
 
@@ -334,11 +339,29 @@ def test_a_token_file_that_cannot_be_read_once_is_read_again(
     with monkeypatch.context() as patch:
         patch.setattr(token_module, "read_at_most", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
         for _ in range(3):
-            housekeeping._read_tokens()
+            asyncio.run(housekeeping._read_tokens())
     assert [token.name for token in service.access.tokens] == ["old", "new"]
-    housekeeping._read_tokens()
+    asyncio.run(housekeeping._read_tokens())
     assert [token.name for token in service.access.tokens] == ["new"]
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_changed_token_file_is_read_beside_the_event_loop(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens.add("old", "read")
+    file = TokenFile(tokens.path, None)
+    service = SimpleNamespace(access=SimpleNamespace(tokens=file.read()), settings=SimpleNamespace(body_timeout=1.0))
+    housekeeping = Housekeeping(service, file, None)  # type: ignore[arg-type]  # all that it needs for tokens
+    tokens.add("new", "read")
+    readers: list[int] = []
+
+    def read_yaml(text: str, path: str) -> YamlNode:
+        readers.append(threading.get_ident())
+        return yamltree.read_yaml(text, path)
+
+    monkeypatch.setattr(token_module, "read_yaml", read_yaml)
+    asyncio.run(housekeeping._read_tokens())
+    assert [token.name for token in service.access.tokens] == ["old", "new"]
+    assert [reader == threading.get_ident() for reader in readers] == [False]
 
 
 def test_a_file_that_is_rewritten_with_the_same_size_and_time_is_read_again(
