@@ -94,7 +94,8 @@ class Recorder:
     async def log_job_decisions(self, found: JobResult, output: BinaryIO | None, context: RequestContext) -> None:
         """Count and log the decisions of a worker process, whose large answers are in ``output``.
 
-        This is done in parts, between which other tasks run; if the log is full, it waits.
+        This is done in parts, between which other tasks run; if the log or the queue of standard output is full, it
+        waits.
         """
         for counted, number in found.counts:
             self.metrics.count_job_decisions(counted, number)
@@ -109,6 +110,8 @@ class Recorder:
                 await asyncio.sleep(0)
                 if self._log is not None:
                     await self._log.wait_for_room()
+                if self._printer is not None:
+                    await self._printer.wait_for_room()
             self._log_entry(entry, context)
 
     def _log_entry(self, entry: LogEntry | bytes, context: RequestContext) -> None:

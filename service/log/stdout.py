@@ -1,8 +1,8 @@
 """Records printed on standard output, one line of JSON for each.
 
-No request waits for the reader: unread lines are queued up to a limit, and then dropped. So is a line that cannot be
-written, after which the next ones are tried. Lines of several processes are not interleaved as long as none is longer
-than a pipe accepts in one write.
+No single decision waits for the reader: unread lines are queued up to a limit, and then dropped. The lines of a batch
+wait a limited time for room in the queue. A line that cannot be written is dropped too, after which the next ones are
+tried. Lines of several processes are not interleaved as long as none is longer than a pipe accepts in one write.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 LINGER: Final = 0.02
 """Seconds a record waits to be printed with others."""
+ENTRIES_AT_ONCE: Final = 64
+"""Records encoded in a row: in the event loop, so that no thread competes for the interpreter, but not for long."""
 MAX_QUEUED: Final = 16 << 20
 """Bytes that may be queued."""
+ROOM_TIMEOUT: Final = 5.0
+"""Seconds that a batch waits for room in the queue."""
 PAUSE: Final = 0.1
 """Seconds to the next line if the disk is full: meanwhile the lines are queued instead of dropped."""
 DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -48,6 +52,7 @@ class Printer:
         self._entries: list[LogEntry | bytes] = []
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._queued = self._written = 0  # bytes; the event loop writes one, the thread the other
+        self._waits_from = 0  # how many bytes must be written until a batch waits for room again
         self._is_dropping = False
         self._thread: threading.Thread | None = None
 
@@ -61,6 +66,20 @@ class Printer:
         if not self._entries:
             asyncio.get_running_loop().call_later(LINGER, self._flush)
         self._entries.append(entry)
+        if len(self._entries) >= ENTRIES_AT_ONCE:
+            self._flush()
+
+    async def wait_for_room(self) -> None:
+        """Wait until at most half of the queue is used, or for ``ROOM_TIMEOUT``; then not until half of it is written.
+
+        A reader that has ended or hangs is thus waited for once.
+        """
+        ends = time.monotonic() + ROOM_TIMEOUT
+        while 2 * (self._queued - self._written) > MAX_QUEUED and self._written >= self._waits_from:
+            if time.monotonic() >= ends:
+                self._waits_from = self._written + MAX_QUEUED // 2
+            else:
+                await asyncio.sleep(LINGER)
 
     def close(self) -> None:
         """Wait until the queued records are printed, at most ``CLOSE_TIMEOUT`` seconds."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 import os
 import select
 import socket
@@ -25,8 +27,13 @@ from processes import bound
 from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.fastpath.request_decoder import decode_fast
 from policy.request.request import read_request
-from service.log.record import SentRecord, line, record, row
-from service.log.stdout import Printer
+from service.jobs.messages import JobResult
+from service.log import stdout
+from service.log.record import SentRecord, line, record, record_json, row
+from service.log.stdout import ENTRIES_AT_ONCE, Printer
+from service.recorder import Recorder
+from service.request_context import RequestContext
+from service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -401,6 +408,74 @@ async def test_no_record_is_dropped_if_standard_output_does_not_block(new_entry:
         await until(read_all)
         os.close(reader)
     assert (printed(b"".join(parts)), printer.dropped) == (list(map(id_of, entries)), 0)
+
+
+def result_of(entry: LogEntry, number: int) -> tuple[JobResult, list[str]]:
+    """A result of many decisions, with the lines for the log, and their ids."""
+    text, decision_id = b"".join(line(entry)), id_of(entry)
+    ids = [f"{decision_id[:-6]}{each:06x}" for each in range(number)]
+    return JobResult(200, b"", lines=[text.replace(decision_id.encode(), each.encode()) for each in ids]), ids
+
+
+async def test_the_records_of_a_batch_are_printed_in_parts_and_none_is_dropped(
+    new_entry: Callable[..., LogEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader reads in the event loop, so only between the parts."""
+    monkeypatch.setattr(stdout, "ROOM_TIMEOUT", PATIENCE)
+    monkeypatch.setattr(stdout, "MAX_QUEUED", 2 << 20)
+    found, ids = result_of(new_entry(), 3000)
+    recorder = Recorder(Metrics(), stdout_labels=json.dumps({"id": "x" * 4000}))
+    numbers = [0]
+    parts: list[bytes] = []
+
+    def encoded(entry: LogEntry | bytes, labels: str) -> bytes:
+        numbers[-1] += 1
+        return record_json(entry, labels)
+
+    async def count_turns() -> None:
+        while True:
+            numbers.append(0)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(stdout, "record_json", encoded)
+    with piped_output() as (reader, _):
+        asyncio.get_running_loop().add_reader(reader, lambda: parts.append(os.read(reader, 1 << 20)))
+        counting = asyncio.create_task(count_turns())
+        await recorder.log_job_decisions(found, None, RequestContext("v1/decisions/batch", "argo", 0))
+        await until(lambda: sum(part.count(b"\n") for part in parts) + recorder.stdout_dropped == len(ids))
+        counting.cancel()
+        asyncio.get_running_loop().remove_reader(reader)
+        os.close(reader)
+    assert (printed(b"".join(parts)), recorder.stdout_dropped) == (ids, 0)
+    assert max(numbers) <= 2 * ENTRIES_AT_ONCE  # a part that is complete, and one whose time has come
+
+
+async def test_batches_wait_once_for_a_reader_that_hangs(
+    new_entry: Callable[..., LogEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has no room is dropped; the rest is printed in order once the reader continues."""
+    monkeypatch.setattr(stdout, "MAX_QUEUED", 1 << 20)
+    found, ids = result_of(new_entry(), 2000)
+    recorder = Recorder(Metrics(), stdout_labels=json.dumps({"id": "x" * 4000}))
+    parts: list[bytes] = []
+    with piped_output() as (reader, _):
+        os.set_blocking(reader, False)
+        for seconds, lines in ((0, found.lines[:1000]), (math.inf, found.lines[1000:])):
+            monkeypatch.setattr(stdout, "ROOM_TIMEOUT", seconds)
+            batch = replace(found, lines=lines)
+            await recorder.log_job_decisions(batch, None, RequestContext("v1/decisions/batch", "argo", 0))
+        await recorder.close()
+
+        def read_all() -> bool:
+            with suppress(BlockingIOError):
+                parts.append(os.read(reader, 1 << 20))
+            return sum(part.count(b"\n") for part in parts) + recorder.stdout_dropped == len(ids)
+
+        await until(read_all)
+        os.close(reader)
+    kept = printed(b"".join(parts))
+    assert kept == [each for each in ids if each in set(kept)]
+    assert 0 < recorder.stdout_dropped == len(ids) - len(kept)
 
 
 @pytest.mark.parametrize(
