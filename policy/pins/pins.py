@@ -81,24 +81,19 @@ def _of_variables(request: Request, deployment: Deployment) -> list[Pin]:
 
 
 def _of_command(request: Request, deployment: Deployment) -> list[Pin]:
-    words = [deployment.args] if isinstance(deployment.args, str) else deployment.args
-    setting = f"{VARIABLE_NAME}="
-    if not any(setting in text for text in (*words, *deployment.files.values())):
-        return []  # it sets the variable nowhere, though it may clear it
     faults: list[RequestFault] = []
     command = command_of(deployment, faults, "")
     if faults or VARIABLE_NAME not in command.env:
         return []
+    value = command.env[VARIABLE_NAME]
+    if value is None and VARIABLE_NAME in deployment.env:
+        # unknown, or cleared: without the container's variable there is nothing to clear
+        env = {name: text for name, text in deployment.env.items() if name != VARIABLE_NAME}
+        if VARIABLE_NAME not in command_of(replace(deployment, env=env), faults, "").env:
+            return []
     edits = Edits(variables={VARIABLE_NAME: deployment.env.get(VARIABLE_NAME)})
     without = replace(request, deployment=replace(deployment, edits=edits))
-    return [
-        Pin(
-            VariableSource.COMMAND,
-            _known(command.env[VARIABLE_NAME]),
-            command.set_at.get(VARIABLE_NAME, ""),
-            without,
-        )
-    ]
+    return [Pin(VariableSource.COMMAND, _known(value), command.set_at.get(VARIABLE_NAME, ""), without)]
 
 
 def _known(value: str | None) -> str | None:

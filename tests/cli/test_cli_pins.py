@@ -333,6 +333,61 @@ def test_a_pin_of_what_never_starts_says_why_it_does_not(
     assert later["why"].endswith("; no worse problem of V2 is known")
 
 
+SCRIPTS: list[tuple[str, str | None, list[tuple[Any, ...]]]] = [
+    ('export NAME"="0', None, [("command", "0", "needed")]),
+    ("export NAME\\=1", None, [("command", "1", "redundant")]),
+    ("A=VLLM_USE_V2_MODEL; export ${A}_RUNNER=0", None, [("command", "0", "needed")]),
+    (': "${NAME:=0}"; export NAME', None, [("command", "0", "needed")]),
+    (': "${NAME:=0}"; export NAME', "1", [("variables", "1", "harmful")]),
+    ("read -r NAME < /etc/runner; export NAME", None, [("command", None, "undecided")]),
+    ("read -r NAME < /etc/runner; export NAME", "1", [("variables", "1", "redundant"), ("command", None, "undecided")]),
+    ("printf -v NAME %s 0; export NAME", None, [("command", None, "undecided")]),
+    ("[ -f /x ] && export NAME=0", None, [("command", None, "undecided")]),
+    ("unset NAME", None, []),
+    ("unset NAME", "1", [("variables", "1", "redundant")]),
+    ("export NAME; echo NAME", None, []),
+    ("exec env -i", "1", [("variables", "1", "redundant")]),
+    ("exec env -u NAME", "1", [("variables", "1", "redundant")]),
+]
+
+
+def pod_of(script: str, value: str | None) -> str:
+    joint = " " if script.startswith("exec") else "; "
+    command = ["sh", "-c", script.replace("NAME", NAME) + joint + "vllm serve Qwen/Qwen3-8B"]
+    env = [] if value is None else [{"name": NAME, "value": value}]
+    container = {"name": "c", "image": "vllm/vllm-openai:v0.22.0", "command": command, "env": env}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    )
+
+
+@pytest.mark.parametrize(("script", "value", "expected"), SCRIPTS)
+def test_whatever_sets_the_variable_is_a_pin_and_what_clears_it_is_none(
+    call: Callable[..., Done], models: str, script: str, value: str | None, expected: list[tuple[Any, ...]]
+) -> None:
+    done = call("pins", "-", "--models", models, "--json", stdin=pod_of(script, value))
+    found = json.loads(done.out)
+    check_sums(found)
+    assert [(item["set_by"], item["value"], item["verdict"]) for item in found["items"]] == expected
+
+
+def test_fix_removes_a_redundant_one_however_it_is_quoted(
+    call: Callable[..., Done], tmp_path: Path, models: str
+) -> None:
+    file = tmp_path / "pod.yaml"
+    start = "exec vllm serve Qwen/Qwen3-8B --enforce-eager"
+    pod = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: p}}
+spec:
+  containers: [{{name: c, image: 'vllm/vllm-openai:v0.33.0', command: [sh, -c, '{}']}}]
+"""
+    file.write_text(pod.format(f'export {NAME}"="1; {start}'))
+    done = call("fix", str(file), "--for", "pins", "--write", "--models", models)
+    assert (done.code, file.read_text()) == (0, pod.format(start))
+
+
 @pytest.mark.parametrize("command", ["vllm serve Qwen/Qwen3-8B", f"export {NAME}=$API_KEY; vllm serve Qwen/Qwen3-8B"])
 def test_a_value_that_is_none_of_vllm_s_is_not_shown(call: Callable[..., Done], models: Path, command: str) -> None:
     env = [{"name": "API_KEY", "value": "Zq8JbhpkJG4r"}, {"name": NAME, "value": "$(API_KEY)"}]
