@@ -285,6 +285,24 @@ def test_each_part_can_be_switched_off(checkout: Checkout, run: Callable[..., An
     assert (code, api[0].calls) == (0, []), text
 
 
+@pytest.mark.parametrize("is_shallow", [False, True])
+def test_what_others_merged_meanwhile_is_not_the_pull_requests_change(
+    checkout: Checkout, run: Callable[..., Any], *, is_shallow: bool
+) -> None:
+    """The event may name an older base than the one that the checked out merge has."""
+    stale = checkout.commit(chat=pods("v0.21.0"))
+    checkout.git("checkout", "-q", "-b", "change")
+    head = checkout.commit(mine=pods("v0.33.0", "- --max-num-seqs=4", "mine"))
+    checkout.git("checkout", "-q", "main")
+    checkout.commit(chat=pods("v0.33.0"))
+    checkout.git("merge", "-q", "--no-ff", "-m", "x", "change")
+    if is_shallow:
+        (checkout.folder / ".git" / "shallow").write_text(checkout.git("rev-parse", "HEAD") + "\n")
+    event = {"pull_request": {"number": 7, "base": {"sha": stale}, "head": {"sha": head}}}
+    code, text, outputs = run(stale, event)
+    assert (code, outputs["summary"], outputs["changed"]) == (0, "this change flips no deployment", "0"), text
+
+
 def test_own_rules_are_compared_too(
     checkout: Checkout, run: Callable[..., Any], copy_rules: Callable[[Path], Path]
 ) -> None:
