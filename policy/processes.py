@@ -63,9 +63,8 @@ def end_with_parent() -> None:
 
 def _start(start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     os.setpgid(0, 0)  # signals of a terminal or of `timeout` are for the first process, which ends the others
-    for number in ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # also one that arrived meanwhile
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the pool ends a process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also one that arrived meanwhile
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which a pool ends its processes, also one that is starting
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
     end_with_parent()
     start(*arguments)
