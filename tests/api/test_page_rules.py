@@ -83,6 +83,12 @@ def test_a_rule_is_shown_with_its_history_its_cases_and_a_deployment_that_it_cat
         expect(page.locator(".reasons")).to_contain_text("dual batch overlap")
 
 
+def test_a_text_of_a_deployment_that_a_rule_catches_stays_a_text(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/rules#advise-variable-not-read") as page:
+        page.get_by_role("link", name="Ask about it in 0.").click()
+        expect(page.locator("textarea").first).to_have_value(re.compile('"VLLM_USE_V2_MODEL_RUNNER": "'))
+
+
 def test_a_known_problem_is_shown_with_what_is_known_of_it(browser: Browser, server: Server) -> None:
     with open_page(browser, f"{server.url}/rules#v2-graph-memory") as page:
         expect(page.locator(".rule")).to_contain_text("out-of-memory")

@@ -1,12 +1,11 @@
 /** A link to the view Ask that has a request in it. */
 
 import { useEffect, useState } from "preact/hooks";
-import { stringify } from "yaml";
 import { encoded } from "../fragment";
 
 export function AskLink({ request, name }: { readonly request: object; readonly name: string }) {
   const [fragment, setFragment] = useState("");
-  const text = stringify(request, { lineWidth: 0 });
+  const text = JSON.stringify(request, null, 2);
   useEffect(() => {
     let isCurrent = true;
     encoded({ text }).then(

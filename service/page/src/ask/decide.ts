@@ -20,6 +20,12 @@ const SHARED_KINDS = new Set([
   "Service",
   "ServingRuntime",
 ]);
+
+/** Whether others of a manifest may refer to an object, also if it is an engine itself. */
+export function isShared(object: unknown): boolean {
+  return isObject(object) && SHARED_KINDS.has(String(object.kind));
+}
+
 const INDEX = /^((?:items)?)\[(\d+)\]/;
 
 interface Chunk {
@@ -57,7 +63,6 @@ function chunksOf(request: DecisionRequest): Chunk[] {
   const objects: unknown = inItems ? manifest.items : manifest;
   if (!Array.isArray(objects) || objects.length <= MAX_OBJECTS) return [];
   const all = [...(objects as unknown[]).entries()];
-  const isShared = (object: unknown): boolean => isObject(object) && SHARED_KINDS.has(String(object.kind));
   const shared = all.filter(([, object]) => isShared(object));
   const others = all.filter(([, object]) => !isShared(object));
   const chunks: Chunk[] = [];

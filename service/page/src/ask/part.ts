@@ -1,6 +1,7 @@
 /** The part of a manifest's request that decides one of its engines, so that it can be asked about alone. */
 
 import { isObject } from "../member";
+import { isShared } from "./decide";
 import type { DecisionRequest } from "./input";
 
 /** The most engines of a manifest that are sent together with the one that is asked about. */
@@ -26,7 +27,7 @@ function withoutOthers(request: DecisionRequest, path: string, engines: readonly
   if (engines.length <= MAX_TOGETHER || found === null || !Array.isArray(objects)) return { request, path };
   const own = Number(found[2]);
   const others = new Set(engines.map((each) => Number(/^(?:items)?\[(\d+)\]/.exec(each)?.[1] ?? -1)));
-  const isKept = (_: unknown, n: number): boolean => n === own || !others.has(n);
+  const isKept = (object: unknown, n: number): boolean => n === own || !others.has(n) || isShared(object);
   const kept = objects.filter(isKept) as unknown[];
   const place = objects.slice(0, own).filter(isKept).length;
   const name = found[1] ?? "";
