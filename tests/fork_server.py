@@ -240,6 +240,8 @@ def become(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    if not any(name.startswith("COVERAGE") for name in environment):
+        stop_measuring()
     moved = {
         number: None if file is None else fcntl(file, F_DUPFD_CLOEXEC, 1 + max(files)) for number, file in files.items()
     }
@@ -257,6 +259,12 @@ def become(
     sys.stdout = sys.__stdout__ = opened(1, "w")  # type: ignore[misc]  # as above
     sys.stderr = sys.__stderr__ = opened(2, "w", 1, "backslashreplace")  # type: ignore[misc]  # as above
     sys.argv = command
+
+
+def stop_measuring() -> None:
+    """Stop the coverage that began with the fork, although the command has none of the variables that ask for it."""
+    if "coverage" in sys.modules and (measuring := sys.modules["coverage"].Coverage.current()):
+        measuring.stop()
 
 
 def opened(file: int, mode: str = "r", buffering: int = -1, errors: str | None = None) -> Any:
