@@ -176,7 +176,7 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
             word = _interpolate(item, draft, 0 if is_secret(before) else None)
             before = item.value if isinstance(item.value, str) else ""
             if word is not None:
-                draft.add(f"{name}[{place}]", Unknown(word.text) if word.unknown else word.text)
+                draft.add_final(f"{name}[{place}]", Unknown(word.text) if word.unknown else word.text)
         return
     if isinstance(node.value, str) and len(node.value) > MAX_COMMAND:
         node.fault(f"expected a command of at most {MAX_COMMAND} characters, got {len(node.value)}")
@@ -189,7 +189,7 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     except ValueError as error:
         node.fault(f"Compose refuses {quoted(node.value)}: {error}")  # a default may be a secret
         return
-    draft.add(name, *found.words)
+    draft.add_final(name, *found.words)
     if found.end is not None:
         ending = quoted(text.text[found.end])
         draft.note(

@@ -165,8 +165,8 @@ class EngineDraft:
         self.places.extend([place] * len(words))
 
     def add_final(self, place: str, *words: str) -> None:
-        """Append words in which Kubernetes expands no `$(NAME)`."""
-        self.add(place, *(word.replace("$", "$$") for word in words))
+        """Append words in which Kubernetes expands no `$(NAME)`; an `Unknown` stays one."""
+        self.add(place, *(_as_final(word) for word in words))
 
     def add_list(self, node: ManifestNode, name: str) -> None:
         """Append the strings of a list, each with the place ``name[i]``."""
@@ -599,6 +599,12 @@ class EngineDraft:
         """Whether the image, the words or the variables name vLLM or KServe's server, also with quotes in the name."""
         texts = [*self.words, *filter(None, self.env.values())]
         return self.has_vllms_image() or server_names(texts)[0] or any(KSERVE_SERVER[-1] in text for text in texts)
+
+
+def _as_final(word: str) -> str:
+    """A word that Kubernetes' expansion turns into this one."""
+    text = word.replace("$", "$$")
+    return Unknown(text) if type(word) is Unknown else text
 
 
 def hides_next(word: str, *, is_hidden: bool) -> bool:

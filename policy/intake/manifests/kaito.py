@@ -201,7 +201,7 @@ def _read_preset(
         elif is_offloading:
             draft.add(CONTROLLER_PLACE, f"--kv-transfer-config={LMCACHE}")
     for key, value in config.options.items():
-        draft.add(f"inference.config.vllm.{masked(f'--{key}')[2:]}", f"--{key}", str(value))
+        draft.add_final(f"inference.config.vllm.{masked(f'--{key}')[2:]}", f"--{key}", str(value))
     draft.finish()
 
 

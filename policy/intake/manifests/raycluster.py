@@ -171,7 +171,9 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
     is_kept = keeps_command(owner) or keeps_command(group.node.get("template"))
     start = apply_ray_start(draft, group.options, is_kept=is_kept)
     draft.node, draft.words, draft.places, draft.has_command = entrypoint, [], [], True
-    draft.add(ENTRYPOINT, "sh", "-c", text)
+    mode = spec.get("submissionMode").value
+    sent = text if mode == HTTP_MODE else _expanded(entrypoint, text, spec)
+    draft.add_final(ENTRYPOINT, "sh", "-c", sent if sent == text else _as_submitted(sent, spec))
     content = spec.get("runtimeEnvYAML").yaml()
     environment = NO_ENVIRONMENT if content is None else read_job_environment(content)
     if environment.image is not None:  # Ray starts it without the variables of the container
@@ -182,7 +184,7 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
     if is_elsewhere:
         draft.has_hidden_variables = True
         draft.doubts.append(OTHER_CLUSTER_DOUBT)
-    if spec.get("submissionMode").value != HTTP_MODE:
+    if mode != HTTP_MODE:
         if submits_otherwise(spec):
             draft.doubts.append(SUBMITTER_DOUBT)
         if why := submission_doubt(spec):
@@ -192,10 +194,11 @@ def _read_entrypoint(entrypoint: ManifestNode, text: str, spec: ManifestNode, ow
         draft.doubts.append(
             f"`{asked}` lets Ray run the command in a container of another group, which differs from the head's"
         )
-    doubt = _submission_doubt(spec.get("submissionMode").value, text)
+    doubt = _submission_doubt(mode, text)
     starts = draft.starts_vllm(by_image=False)
     if not starts and doubt:
-        draft.words = ["sh", "-c", _as_submitted(entrypoint, text, spec)]
+        draft.words, draft.places = [], []
+        draft.add_final(ENTRYPOINT, "sh", "-c", _as_submitted(sent, spec))
         starts = draft.starts_vllm(by_image=False)
     if starts:
         draft.doubts += [*environment.doubts, *([doubt] if doubt else [])]
@@ -226,19 +229,29 @@ def _submission_doubt(mode: object, text: str) -> str:
     return f"with the `submissionMode` {quoted(mode)} it is not known how Ray gets the command"
 
 
-def _as_submitted(entrypoint: ManifestNode, text: str, spec: ManifestNode) -> str:
-    """The script that the head gets: `ray job submit` quotes the words into which the submitter's shell splits it."""
-    draft = submitter(spec)
-    filled = expand(text, draft, entrypoint)
-    if filled is None:
+def _expanded(entrypoint: ManifestNode, text: str, spec: ManifestNode) -> str:
+    """The command of a RayJob as a shell of the container that submits it gets it, by that container's variables.
+
+    It is an `Unknown` if the value of one is not known.
+    """
+    if "$" not in text:
         return text
+    filled = expand(text, submitter(spec), entrypoint)
+    return Unknown(text) if filled is None else filled
+
+
+def _as_submitted(command: str, spec: ManifestNode) -> str:
+    """The script that the head gets: `ray job submit` quotes the words into which the submitter's shell splits it."""
+    if type(command) is Unknown:
+        return command
+    draft = submitter(spec)
     try:
         found = shell.parse_script(
-            f"{SUBMIT_PROGRAM} {filled}", draft.env, has_hidden_variables=draft.has_hidden_variables
+            f"{SUBMIT_PROGRAM} {command}", draft.env, has_hidden_variables=draft.has_hidden_variables
         )
     except ShellSyntaxError:
-        return text
-    return subprocess.list2cmdline(found[0].words[1:]) if found else text
+        return command
+    return subprocess.list2cmdline(found[0].words[1:]) if found else command
 
 
 def _ray_containers(cluster: ManifestNode) -> Iterator[ManifestNode]:

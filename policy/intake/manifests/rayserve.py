@@ -229,12 +229,14 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: Share
         )
     model = name if source.value is None or isinstance(source.value, dict) else source.text()
     if model is not None:
-        draft.add("model_loading_config.model_id" if model == name else "model_loading_config.model_source", model)
+        draft.add_final(
+            "model_loading_config.model_id" if model == name else "model_loading_config.model_source", model
+        )
     for key, value in config.get("engine_kwargs").fields():
         if key in FORBIDDEN_ARGUMENTS:
             value.fault(f"`{key}` is not allowed in `engine_kwargs`; write `model_loading_config`")
         else:
-            draft.add(f"engine_kwargs.{key}", *flag_words(key, value.value))
+            draft.add_final(f"engine_kwargs.{key}", *flag_words(key, value.value))
     if config.get("engine_kwargs", "distributed_executor_backend").value is None:
         draft.add(SERVE_PLACE, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
     if RUNNER_VARIABLE not in version_of(draft.image, draft.table).env:

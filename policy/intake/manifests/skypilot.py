@@ -63,7 +63,7 @@ def read_task(document: ManifestNode) -> None:
     if script is None:
         return
     draft = EngineDraft(document)
-    draft.add("run", "bash", "-c", script)
+    draft.add_final("run", "bash", "-c", script)
     draft.has_command = True
     nodes = document.get("num_nodes").count()
     draft.env.replace(dict.fromkeys(NODE_VARIABLES) | {"SKYPILOT_NUM_NODES": str(1 if nodes is None else nodes)})

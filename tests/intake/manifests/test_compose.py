@@ -11,6 +11,7 @@ from shipped_images import read_manifest
 from tables import table
 
 from policy.errors import RulesInvalid
+from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.words import Unknown
 from policy.intake.manifests.compose_yaml import resolve_variables
 from policy.intake.manifests.interpolation import MAX_NESTED, InterpolationError, interpolate
@@ -34,6 +35,12 @@ def engine(**service: Any) -> Container:
     (container,), faults = read(**service)
     assert faults == []
     return container
+
+
+def started(**service: Any) -> list[str]:
+    """The words that a container runs."""
+    found = engine(**service)
+    return expand_words(found.words, found.env)
 
 
 INTERPOLATED: list[tuple[str, str | None, list[tuple[str, str]]]] = [
@@ -104,9 +111,9 @@ def test_every_text_of_a_service_is_interpolated(
         assert [note.split("`")[1] for note in container.notes[: len(assumptions)]] == [
             f"${{{name}}}" for name, _ in assumptions
         ]
-    word = engine(command=[text]).words[2]
+    word = started(command=[text])[2]
     assert (None if type(word) is Unknown else word) == value
-    program = engine(entrypoint=["vllm", "serve", text], command=["--enforce-eager"]).words[2]
+    program = started(entrypoint=["vllm", "serve", text], command=["--enforce-eager"])[2]
     assert (None if type(program) is Unknown else program) == value
 
 
@@ -163,8 +170,28 @@ def test_a_text_is_interpolated_or_refused(text: str) -> None:
     ],
 )
 def test_a_command_is_interpolated_before_it_is_split(command: str, words: list[str]) -> None:
-    found = engine(command=command).words[2:]
+    found = started(command=command)[2:]
     assert [(type(word), word) for word in found] == [(type(word), word) for word in words]
+
+
+@table(
+    ("text", "expected"),
+    [
+        ("$(A)", "$(A)"),
+        ("--port=$$(A)", "--port=$(A)"),
+        ("$$$$", "$$"),
+        ("$$$$(A)", "$$(A)"),
+        ("${B:-$$(A)}", "$(A)"),
+        ("$B$$(A)", Unknown("${B!}$(A)")),
+    ],
+)
+@table("environment", [{"A": "1"}, {}])
+def test_nothing_is_expanded_in_a_command_after_its_interpolation(
+    text: str, expected: str, environment: dict[str, str]
+) -> None:
+    commands: tuple[str | list[str], ...] = ([text], f"'{text}'")
+    found = [started(command=command, environment=environment)[2:] for command in commands]
+    assert [[(type(word), word) for word in words] for words in found] == [[(type(expected), expected)]] * 2
 
 
 def test_the_tag_of_an_image_may_have_a_default_and_may_be_unknown() -> None:

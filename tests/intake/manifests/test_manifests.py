@@ -845,7 +845,7 @@ SERVE = ["vllm", "serve", "/mnt/models"]
         ),
         pytest.param(
             {"services": {"a": {"entrypoint": "vllm serve", "command": ["$$A", "${A:+b}c", "$A", "${A?no}"]}}},
-            [["vllm", "serve", "$A", "c", "${A!}", "${A!}"]],
+            [["vllm", "serve", "$$A", "c", "$${A!}", "$${A!}"]],
             id="Compose's variables",
         ),
     ],

@@ -8,6 +8,8 @@ import pytest
 from shipped_images import read_manifest, shipped_images
 from tables import table
 
+from policy.intake.command.kubernetes_references import expand_words
+from policy.intake.command.words import Unknown
 from policy.intake.manifests import registry
 
 if TYPE_CHECKING:
@@ -204,7 +206,7 @@ def test_a_pod_set_has_a_pod_template() -> None:
     ("entrypoint", "words"),
     [
         ("vllm serve org/m -tp 2", ["sh", "-c", "vllm serve org/m -tp 2"]),
-        ("echo $A && vllm serve org/m", ["sh", "-c", "echo $A && vllm serve org/m"]),
+        ("echo $A && vllm serve org/m", ["sh", "-c", "echo $$A && vllm serve org/m"]),
         ("ray status", None),
         ("", None),
         (None, None),
@@ -279,7 +281,8 @@ def test_a_command_that_is_submitted_by_another_shell_is_certain_if_that_shell_d
             "RayJob", {"entrypoint": entrypoint, "rayClusterSpec": cluster(group(), group(image="ray:1")), **fields}
         )
     )
-    assert (found.words, found.places) == (["sh", "-c", entrypoint], ["entrypoint"] * 3)
+    words = expand_words(found.words, found.env)
+    assert (words, found.places) == (["sh", "-c", entrypoint], ["entrypoint"] * 3)
     assert [each.partition(" does;")[0] for each in found.doubts] == ([doubt] if doubt else [])
 
 
@@ -322,6 +325,33 @@ def test_the_variables_of_a_job_are_those_of_the_head_and_of_its_environment(
     spec = {"entrypoint": "vllm serve org/m", "runtimeEnvYAML": text, "rayClusterSpec": cluster(head, group())}
     ((found,), _) = engines(document("RayJob", spec))
     assert (found.image, own(found), found.has_hidden_variables, found.notes) == (image, env, False, [])
+
+
+@table(
+    ("mode", "entrypoint", "command"),
+    [
+        ("HTTPMode", "vllm serve org/m --port $(P) --seed $$", "vllm serve org/m --port $(P) --seed $$"),
+        ("K8sJobMode", "vllm serve org/m --port $(P)", "vllm serve org/m --port $(P)"),
+        ("K8sJobMode", "vllm serve org/m --port $(S)", "vllm serve org/m --port 90"),
+        ("SidecarMode", "vllm serve org/m --port $$(S)", "vllm serve org/m --port $(S)"),
+        ("K8sJobMode", "vllm serve org/m --port $(U)", Unknown("vllm serve org/m --port $(U)")),
+        (None, "vllm serve org/m --kv-transfer-config '$(J)'", 'vllm serve org/m --kv-transfer-config "{\\"a b\\":1}"'),
+    ],
+)
+def test_kubernetes_expands_a_command_only_in_the_container_that_submits_it(
+    mode: str | None, entrypoint: str, command: str
+) -> None:
+    own = [{"name": "S", "value": "90"}, {"name": "J", "value": '{"a b":1}'}]
+    own.append({"name": "U", "valueFrom": {"secretKeyRef": {"name": "s", "key": "u"}}})
+    spec = {
+        "entrypoint": entrypoint,
+        "submissionMode": mode,
+        "submitterPodTemplate": group(image="ray:1", env=own)["template"],
+        "rayClusterSpec": cluster(group(**variable("P", "80")), group()),
+    }
+    ((found,), _) = engines(document("RayJob", spec))
+    (word,) = expand_words(found.words[2:], found.env)
+    assert (type(word), word) == (type(command), command)
 
 
 ELSEWHERE = (

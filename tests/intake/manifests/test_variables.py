@@ -8,6 +8,7 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
+from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.launcher import read_command
 from policy.intake.command.words import Unknown
 
@@ -52,6 +53,49 @@ def line_of(engine: Container, faults: list[RequestFault]) -> CommandLine:
 
 
 OTHER = config_map({"other": "2"})
+
+
+@table(
+    ("documents", "expected"),
+    [
+        (
+            [{"resources": {}, "envs": {"A": "1"}, "run": "vllm serve a/b --port $(A) $$"}],
+            "vllm serve a/b --port $(A) $$",
+        ),
+        (
+            [
+                {
+                    "llm_configs": [
+                        {
+                            "model_loading_config": {"model_id": "a/b"},
+                            "runtime_env": {"env_vars": {"A": "1"}},
+                            "engine_kwargs": {"kv_transfer_config": {"kv_connector": "$(A)$$"}},
+                        }
+                    ]
+                }
+            ],
+            '{"kv_connector":"$(A)$$"}',
+        ),
+        (
+            [
+                config_map({"inference_config.yaml": "vllm: {served-model-name: '$$(A)'}"}),
+                {
+                    "apiVersion": "kaito.sh/v1beta1",
+                    "kind": "Workspace",
+                    "inference": {"preset": {"name": "phi-4"}, "config": "c"},
+                },
+            ],
+            "$$(A)",
+        ),
+    ],
+)
+def test_words_that_are_not_those_of_a_container_are_not_expanded(
+    documents: list[dict[str, Any]], expected: str
+) -> None:
+    faults: list[RequestFault] = []
+    (engine,) = read_manifest(documents, "", faults)
+    assert faults == []
+    assert expected in expand_words(engine.words, engine.env)
 
 
 @table(
