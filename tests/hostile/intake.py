@@ -1356,7 +1356,7 @@ def _ray_service(head: dict[str, Any], size: int, params: dict[str, str] | None 
     return json.dumps(_custom("RayService", spec, "ray.io/v1")).encode()
 
 
-def _containers_of_ray(body: bytes) -> list[object]:
+def _containers_of(body: bytes) -> list[object]:
     """The engines of a manifest, without deciding them."""
     faults: list[RequestFault] = []
     return [*read_manifest(read_json(body), "", faults, shipped().releases.images)]
@@ -1443,6 +1443,21 @@ RAY: Final[dict[str, Family]] = {
 }
 """Clusters with many containers in which Ray may run an engine, of which one has much, or with a long command."""
 
+COMPOSE: Final[dict[str, Family]] = {
+    "secrets in many variables": lambda size: json.dumps(
+        {
+            "services": {
+                "a": {
+                    "image": IMAGE,
+                    "environment": {f"T{n}": f"${{A_TOKEN:-s{n}}}" for n in range(size // 32)},
+                    "command": ["--model", NAME],
+                }
+            }
+        }
+    ).encode(),
+}
+"""Files with one engine that has much, or much of which depends on other services."""
+
 
 def _encoded(text: Callable[[int], str], size: int) -> bytes:
     return text(size).encode()
@@ -1469,5 +1484,6 @@ READERS: Final[Mapping[str, Reader]] = {
     "option files": Reader(decide, 1 << 18, OPTION_FILES, COUNTED_SIZE),
     "configurations of models": Reader(decide, 1 << 20, MODELS, COUNTED_SIZE),
     "manifests": Reader(decide, 1 << 20, MANIFESTS, COUNTED_SIZE),
-    "Ray clusters": Reader(_containers_of_ray, 1 << 20, RAY, 1 << 18),
+    "Ray clusters": Reader(_containers_of, 1 << 20, RAY, 1 << 18),
+    "Compose files": Reader(_containers_of, 1 << 20, COMPOSE, 1 << 18),
 }

@@ -17,7 +17,7 @@ INTAKE = (
     ("arguments",),
     ("option files",),
     ("manifests",),
-    ("Ray clusters",),
+    ("Ray clusters", "Compose files"),
     tuple(f"values of {kind}" for kind in VALUES),
 )
 """The readers of ``hostile.intake``, counted in several processes at once, as all together take two minutes."""

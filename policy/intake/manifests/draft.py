@@ -152,12 +152,12 @@ class EngineDraft:
         self.notes: dict[str, None] = {}
         self.doubts: list[str] = []
         """Why vLLM may get other words or variables."""
-        self.secrets: frozenset[str] = frozenset()
+        self.secrets: set[str] = set()
         """The values of secrets that the manifest states elsewhere than in its variables."""
 
     def stated_secrets(self) -> frozenset[str]:
         """Every secret that the manifest states for this engine, even in variables that the engine does not get."""
-        return self.secrets | self.env.secrets
+        return frozenset[str]().union(self.secrets, self.env.secrets)
 
     def add(self, place: str, *words: str) -> None:
         """Append words with the same place."""
@@ -511,7 +511,7 @@ class EngineDraft:
             notes=list(self.notes),
             doubts=self.doubts,
             problem=self.problem,
-            secrets=self.secrets | self.env.secrets.difference(env.values()),
+            secrets=frozenset[str]().union(self.secrets, self.env.secrets.difference(env.values())),
             mounts=self.mounts.model_mounts(folder),
             file_mount=self.mounts.file_mount(folder),
             folder=folder,
