@@ -1455,6 +1455,29 @@ COMPOSE: Final[dict[str, Family]] = {
             }
         }
     ).encode(),
+    "volumes of many services": lambda size: json.dumps(
+        {
+            "services": {
+                **{f"s{n}": {"volumes": [f"/a{n}"]} for n in range(size // 48)},
+                "a": {
+                    "image": IMAGE,
+                    "command": ["--model", NAME],
+                    "volumes_from": [f"s{n}" for n in range(size // 48)],
+                },
+            }
+        }
+    ).encode(),
+    "volumes of many containers": lambda size: json.dumps(
+        {
+            "services": {
+                "a": {
+                    "image": IMAGE,
+                    "command": ["--model", NAME],
+                    "volumes_from": [f"container:c{n}" for n in range(size // 24)],
+                }
+            }
+        }
+    ).encode(),
 }
 """Files with one engine that has much, or much of which depends on other services."""
 

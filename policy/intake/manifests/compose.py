@@ -283,7 +283,7 @@ def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
 
     An item whose mounts this document does not show, such as a container, is noted as hidden.
     """
-    services = draft.node.parent
+    services, parts = draft.node.parent, [draft.mounts]
     pending, seen = [service], {draft.node.key}
     while pending:
         for item in [item for node in pending.pop().each("volumes_from") for item in _items(node)]:
@@ -296,15 +296,15 @@ def _add_mounts_from(service: ComposeService, draft: EngineDraft) -> None:
             if other is None or not draft.node.reader.may_copy_values(
                 draft.node, *(layer.value for layer in other.layers)
             ):
-                draft.mounts.hidden_source = draft.mounts.hidden_source or item
+                parts[-1].hidden_source = parts[-1].hidden_source or item
                 continue
             seen.add(name)
-            draft.mounts |= Mounts.from_paths(
-                path for layer in other.layers for path in _mount_paths(layer, draft, VOLUMES)
-            )
+            paths = [path for layer in other.layers for path in _mount_paths(layer, draft, VOLUMES)]
+            parts.append(Mounts.from_paths(paths))
             if not other.is_complete:
-                draft.mounts.hidden_source = draft.mounts.hidden_source or item
+                parts[-1].hidden_source = parts[-1].hidden_source or item
             pending.append(other)
+    draft.mounts = Mounts.union(parts)
 
 
 def _items(node: ManifestNode) -> list[str]:
