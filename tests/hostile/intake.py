@@ -1047,6 +1047,19 @@ MANIFESTS: Final[dict[str, Family]] = {
             pod(engine(envFrom=[{"configMapRef": {"name": "c"}}] * (size // 80))),
         ]
     ),
+    "ConfigMaps as variables before Secrets": lambda size: manifest(
+        [
+            _config_map({f"A{n}": "1" for n in range(size // 24)}),
+            pod(
+                engine(
+                    envFrom=[
+                        {"configMapRef": {"name": "c"}},
+                        *({"prefix": f"B{n}", "secretRef": {"name": "s"}} for n in range(size // 80)),
+                    ]
+                )
+            ),
+        ]
+    ),
     "ConfigMaps that are mounted": _mounting,
     "engines that mount a ConfigMap": lambda size: _mounting(size, size // 250, 100),
     "ConfigMaps that are shared": _sharing,

@@ -62,6 +62,10 @@ HUB_HOST: Final = "huggingface.co"
 HUB_ALIAS: Final = (
     f"`hostAliases` gives `{HUB_HOST}` another address, so vLLM may load models from a different hub; {MAY_DIFFER}"
 )
+HIDDEN_SOURCE: Final = "`envFrom` takes variables from {}, which the manifest does not show"
+UNREAD_VALUES: Final = "`envFrom` takes variables from the Secret {}, and values of Secrets are not read"
+MAX_PREFIXES: Final = 64
+"""The most prefixes of sources of variables that are told apart; a further one may be any."""
 SHARING_FIELDS: Final = ("shareProcessNamespace", "hostPID")
 """The fields by which a container of a pod sees the processes of the others, and their files in `/proc/PID/root`."""
 SHARING_DOUBT: Final = (
@@ -385,17 +389,28 @@ def expand(value: str, draft: EngineDraft, node: ManifestNode) -> str | None:
 
 
 def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:
-    """Add the variables of ConfigMaps in the manifest, and a note for every other source."""
-    for item in env_from.items():
+    """Add the variables of ConfigMaps in the manifest, and a note for every other source.
+
+    The last source with a variable counts, so its value is not known if a later source that is not read may have it.
+    """
+    set_at: dict[str, int] = {}
+    hidden: dict[str, int] = {}  # where the last one is of the sources with a prefix
+    for place, item in enumerate(env_from.items()):
         name = item.get("configMapRef", "name").text()
         prefix = item.get("prefix").text() or ""
         found = item.reader.config_map(name)
         if found is not None and item.reader.may_copy_values(item, found.data):
-            draft.env.update({prefix + key: value for key, value in found.data.items()})
+            variables = {prefix + key: value for key, value in found.data.items()}
+            draft.env.update(variables)
+            set_at.update(dict.fromkeys(variables, place))
         elif found is None:
             draft.has_hidden_variables = True
-            source = name or item.get("secretRef", "name").text() or "?"
-            draft.note(f"`envFrom` takes variables from {quoted(source)}, which the manifest does not show")
+            hidden[prefix if len(hidden) < MAX_PREFIXES else ""] = place
+            secret = None if name else item.get("secretRef", "name").text()
+            draft.note(UNREAD_VALUES.format(quoted(secret)) if secret else HIDDEN_SOURCE.format(quoted(name or "?")))
+    for name, place in set_at.items():
+        if any(place < later and name.startswith(prefix) for prefix, later in hidden.items()):
+            draft.env[name] = None
 
 
 def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -> None:

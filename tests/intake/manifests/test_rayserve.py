@@ -138,7 +138,7 @@ def test_a_variable_that_some_containers_of_ray_do_not_have_is_unknown(
 def test_variables_that_containers_of_ray_take_from_elsewhere_get_a_warning() -> None:
     found = engine(service(application(), with_env(envFrom=[{"secretRef": {"name": "s"}}])))
     assert found.has_hidden_variables
-    assert "`envFrom` takes variables from `s`, which the manifest does not show" in found.notes
+    assert "`envFrom` takes variables from the Secret `s`, and values of Secrets are not read" in found.notes
 
 
 def test_containers_of_ray_with_different_images_show_no_version() -> None:

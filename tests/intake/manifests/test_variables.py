@@ -160,10 +160,47 @@ def test_whole_config_maps_are_read_if_the_manifest_has_them(optional: dict[str,
     known = {"configMapRef": {"name": "c"}}
     sources = [known, {"configMapRef": {"name": "gone", **optional}}, {"secretRef": {"name": "s", **optional}}]
     found, notes, faults = read([], config_map({NAME: "1", "B": 2}), envFrom=sources)
-    assert (found, faults) == ({NAME: "1", "B": None}, [])
+    assert (found, faults) == ({NAME: None, "B": None}, [])
     assert notes == [
-        f"`envFrom` takes variables from `{name}`, which the manifest does not show" for name in ("gone", "s")
+        "`envFrom` takes variables from `gone`, which the manifest does not show",
+        "`envFrom` takes variables from the Secret `s`, and values of Secrets are not read",
     ]
+
+
+MAPPED = {"configMapRef": {"name": "c"}}
+SECRETS = {"secretRef": {"name": "s"}}
+
+
+@table(
+    ("sources", "value"),
+    [
+        ([MAPPED], "1"),
+        ([SECRETS, MAPPED], "1"),
+        ([MAPPED, SECRETS], None),
+        ([MAPPED, SECRETS, MAPPED], "1"),
+        ([MAPPED, {"configMapRef": {"name": "gone"}}], None),
+        ([MAPPED, {"configMapRef": {"name": "gone", "optional": True}}], None),
+        ([MAPPED, {**SECRETS, "prefix": ""}], None),
+        ([MAPPED, {**SECRETS, "prefix": "VLLM_"}], None),
+        ([MAPPED, {**SECRETS, "prefix": NAME}], None),
+        ([MAPPED, {**SECRETS, "prefix": "HF_"}], "1"),
+        ([MAPPED, {**SECRETS, "prefix": "vllm_"}], "1"),
+        ([MAPPED, {**SECRETS, "prefix": f"{NAME}S"}], "1"),
+        ([{**SECRETS, "prefix": "VLLM_"}, MAPPED, {**SECRETS, "prefix": "HF_"}], "1"),
+        ([MAPPED, *({**SECRETS, "prefix": f"A{n}"} for n in range(64)), {**SECRETS, "prefix": "VLLM_"}], None),
+        ([{**MAPPED, "prefix": "HF_"}, {**SECRETS, "prefix": "VLLM_"}, MAPPED], "1"),
+    ],
+)
+def test_a_later_source_that_is_not_read_may_have_any_variable_with_its_prefix(
+    sources: list[dict[str, Any]], value: str | None
+) -> None:
+    data = {NAME: "1", "B": "2"}
+    found, _, faults = read([], config_map(data), envFrom=sources)
+    assert (found[NAME], faults) == (value, [])
+    found, _, faults = read([{"name": NAME, "value": "0"}], config_map(data), envFrom=sources)
+    assert (found[NAME], faults) == ("0", [])
+    found, _, faults = read([{"name": "C", "value": f"$({NAME})"}], config_map(data), envFrom=sources)
+    assert (found["C"], faults) == (value, [])
 
 
 @table("value", [1, 1.0, 0, True, False, [], {}])
