@@ -199,6 +199,7 @@ def _read_explainer(document: ManifestNode, explainer: ManifestNode) -> None:
             draft = read_container(
                 container, explainer, _storage_mounts(explainer), replaced_variables=OVERWRITTEN_VARIABLES
             )
+            draft.models.update(_storage_models(explainer))
             if draft.starts_vllm():
                 if container.get("storageUri").value:
                     draft.mounts.add(MODEL_PATH)
@@ -221,7 +222,8 @@ def _read_component(document: ManifestNode, component: ManifestNode, table: Fiel
     """Read the containers of a component with the fields of a table."""
     with _component_doubts(document, component, table):
         paths = dict.fromkeys(STORAGE_CONTAINERS, _storage_mounts(component))
-        read_pod(component, mounts=paths, replaced_variables=OVERWRITTEN_VARIABLES)
+        models = dict.fromkeys(STORAGE_CONTAINERS, _storage_models(component))
+        read_pod(component, mounts=paths, models=models, replaced_variables=OVERWRITTEN_VARIABLES)
 
 
 def _named(pod: ManifestNode, name: str) -> list[ManifestNode]:
@@ -262,7 +264,12 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
     added = _worker_variables(workers, runtime) if has_workers else {}
     with engine_doubt(model.reader, lambda: "" if runtime is None else runtime.doubt):
         read_pod(
-            workers, added, by_image=not model.is_object(), mounts=mounts, replaced_variables=OVERWRITTEN_VARIABLES
+            workers,
+            added,
+            by_image=not model.is_object(),
+            mounts=mounts,
+            models=dict.fromkeys(STORAGE_CONTAINERS, _storage_models(predictor)),
+            replaced_variables=OVERWRITTEN_VARIABLES,
         )
     if wanted is not None:
         _add_rendered(rendered, predictor, model, runtime)
@@ -283,7 +290,7 @@ def _storage_mounts(component: ManifestNode) -> list[str]:
 
     Each claim is a volume. The other URIs share one volume, which is mounted at their common folder.
     """
-    claims: list[str] = [MODEL_PATH] if _has_storage_variable(component.value) else []
+    claims: list[str] = [MODEL_PATH] if _storage_variables(component.value) else []
     others: list[str] = []
     for item in component.get("storageUris").items():
         path = absolute_path(item.get("mountPath").text() or MODEL_PATH)
@@ -291,11 +298,23 @@ def _storage_mounts(component: ManifestNode) -> list[str]:
     return [*claims, *dict.fromkeys([*others, *([commonpath(others)] if others else [])])]
 
 
-def _has_storage_variable(component: object) -> bool:
-    """Whether a container of a component has the variable ``STORAGE_URI``; invalid values are reported elsewhere."""
+def _storage_models(component: ManifestNode) -> dict[str, str]:
+    """The names on the hub of the models that KServe mounts, by their paths: those of `_storage_mounts`."""
+    uris = [
+        (absolute_path(item.get("mountPath").text() or MODEL_PATH), item.get("uri").text() or "")
+        for item in component.get("storageUris").items()
+    ]
+    stated = [variable.get("value") for variable in _storage_variables(component.value)]
+    if stated and isinstance(stated[0], str) and all(value == stated[0] for value in stated):
+        uris.append((MODEL_PATH, stated[0]))
+    return {path: name for path, uri in uris if (name := hub_name(uri))}
+
+
+def _storage_variables(component: object) -> list[dict[str, Any]]:
+    """The variables ``STORAGE_URI`` of a component's containers; invalid values are reported elsewhere."""
     containers = component.get("containers") if isinstance(component, dict) else None
     variables = (container.get("env") for container in _mappings(containers))
-    return any(variable.get("name") == STORAGE_URI for env in variables for variable in _mappings(env))
+    return [variable for env in variables for variable in _mappings(env) if variable.get("name") == STORAGE_URI]
 
 
 def _mappings(items: object) -> list[dict[str, Any]]:
@@ -368,10 +387,7 @@ def _read_model(
     choose_build(own, model, name, runtime, model_format, has_workers=bool(added))
     if added:
         _add_workers(own, document, uri, added, has_runtime=base is not None or is_multinode)
-    if uri is not None:
-        mount(own, uri, MODEL_PATH)
-    elif model.get("storage").value is not None:
-        own.mounts.add(MODEL_PATH)
+    _mount_models(own, predictor, model, uri)
     own.words = [_filled(word, document) for word in own.words]
     own.env.update({name: _filled(value, document) for name, value in own.env.items() if value is not None})
     if runtime is not None:
@@ -383,6 +399,15 @@ def _read_model(
     elif runtime is not None:
         _check_runtime(own, runtime, runtime.name)
     _finish(own, name, model_format, is_unknown=is_unknown)
+
+
+def _mount_models(own: EngineDraft, predictor: ManifestNode, model: ManifestNode, uri: str | None) -> None:
+    """Add the names of a predictor's models, and the mount of the one at ``uri``."""
+    own.models.update(_storage_models(predictor))
+    if uri is not None:
+        mount(own, uri, MODEL_PATH)
+    elif model.get("storage").value is not None:
+        own.mounts.add(MODEL_PATH)
 
 
 def _filled(text: str, document: ManifestNode) -> str:

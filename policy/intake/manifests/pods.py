@@ -85,6 +85,7 @@ def read_pod(
     *,
     by_image: bool = True,
     mounts: Mapping[str, Sequence[str]] | None = None,
+    models: Mapping[str, Mapping[str, str]] | None = None,
     replaced_variables: Collection[str] = (),
     is_group: bool = False,
 ) -> None:
@@ -94,7 +95,7 @@ def read_pod(
     With ``is_group`` it is a template of LeaderWorkerSet, whose variables an engine may not set to unknown values.
     With ``by_image`` a container without a command runs its image's entry point. Beside an engine, a container that
     cannot be read is an item with its faults. ``mounts`` has the paths at which the controller mounts volumes, by the
-    names of the containers.
+    names of the containers, and ``models`` the names of the models at such paths.
     """
     reader = pod.reader
     count = len(reader.containers)
@@ -103,12 +104,14 @@ def read_pod(
         with reader.separate() as faults:
             name = container.get("name").value
             paths = mounts.get(name, ()) if mounts and isinstance(name, str) else ()
+            mounted = models.get(name) if models and isinstance(name, str) else None
             read_pod_container(
                 container,
                 pod,
                 added_variables,
                 by_image=by_image,
                 mounts=paths,
+                models=mounted,
                 replaced_variables=replaced_variables,
                 is_group=is_group,
             )
@@ -132,6 +135,7 @@ def read_pod_container(
     *,
     by_image: bool = True,
     mounts: Sequence[str] = (),
+    models: Mapping[str, str] | None = None,
     replaced_variables: Collection[str] = (),
     is_group: bool = False,
 ) -> None:
@@ -141,6 +145,8 @@ def read_pod_container(
         container, pod, mounts, added_variables or {}, {*(added_variables or {}), *replaced_variables, *repeated}
     )
     draft.env.update(added_variables or {})
+    if models and container.reader.may_copy_values(container, models):
+        draft.models.update(models)
     if draft.starts_vllm(by_image=by_image):
         for item in draft.group_items if is_group else ():
             name = quoted(item.value["name"])

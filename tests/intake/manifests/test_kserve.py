@@ -1154,3 +1154,63 @@ def test_a_command_that_is_not_read_in_the_image_of_kserves_server_may_start_vll
     assert (len(found) == 1) is is_doubt
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{**container, "image": "own:1"}]}}
     assert read_manifest(pod, "", []) == []
+
+
+MOUNTED = [{"name": "kserve-container", "image": IMAGE, "args": ["--model=/mnt/models"]}]
+OF_HUB = {"name": "STORAGE_URI", "value": "hf://org/m:v1"}
+
+
+@table(
+    ("predictor", "models"),
+    [
+        ({"containers": [{**MOUNTED[0], "env": [OF_HUB]}]}, {"/mnt/models": "org/m"}),
+        ({"containers": [{**MOUNTED[0], "env": [OF_HUB, OF_HUB]}]}, {"/mnt/models": "org/m"}),
+        ({"containers": [{**MOUNTED[0], "env": [OF_HUB, {**OF_HUB, "value": "hf://org/o"}]}]}, {}),
+        ({"containers": [{**MOUNTED[0], "env": [{**OF_HUB, "value": "s3://a"}]}]}, {}),
+        ({"containers": [{**MOUNTED[0], "env": [{**OF_HUB, "value": None}]}]}, {}),
+        ({"containers": MOUNTED, "storageUris": [{"uri": "hf://org/m"}]}, {"/mnt/models": "org/m"}),
+        (
+            {
+                "containers": MOUNTED,
+                "storageUris": [
+                    {"uri": "hf://org/m", "mountPath": "/mnt/models/"},
+                    {"uri": "hf://org/o", "mountPath": "/mnt/o"},
+                    {"uri": "pvc://a/b", "mountPath": "/mnt/b"},
+                ],
+            },
+            {"/mnt/models": "org/m", "/mnt/o": "org/o"},
+        ),
+        ({"containers": [{**MOUNTED[0], "name": "other"}], "storageUris": [{"uri": "hf://org/m"}]}, {}),
+        (
+            {"model": {"modelFormat": {"name": "vLLM"}}, "storageUris": [{"uri": "hf://org/m"}]},
+            {"/mnt/models": "org/m"},
+        ),
+        (
+            {
+                "model": {"modelFormat": {"name": "vLLM"}},
+                "workerSpec": {"containers": [{**MOUNTED[0], "name": "worker-container"}]},
+                "storageUris": [{"uri": "hf://org/m"}],
+            },
+            {"/mnt/models": "org/m"},
+        ),
+    ],
+)
+def test_a_mounted_model_has_its_name_on_the_hub(predictor: dict[str, Any], models: dict[str, str]) -> None:
+    faults: list[RequestFault] = []
+    found = read_manifest({**service(), "spec": {"predictor": predictor}}, "", faults)
+    assert faults == []
+    assert found
+    assert all(each.models == models for each in found), found
+
+
+@table("name", ["org/m", "/mnt/models"])
+def test_the_configuration_of_a_mounted_model_has_either_name(ask: Asking, name: str) -> None:
+    configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
+    predictor = {"containers": MOUNTED, "storageUris": [{"uri": "hf://org/m"}]}
+    document = {**service(), "spec": {"predictor": predictor}}
+    given = {"manifest": document, "model_configs": {name: configs["dense"]}}
+    asked = read_request_or_manifest(given, ask.policy.releases)
+    assert isinstance(asked, Manifest)
+    ((_, request),) = requests_of(asked, ask.policy.releases)
+    assert isinstance(request, Request)
+    assert ask.policy.decide(request, TODAY).runner == "v2"
