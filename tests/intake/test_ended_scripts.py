@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from shells import SHELLS
 from tables import table
 
 from policy.intake.command.launcher import read_command
@@ -21,8 +22,13 @@ CODE = "runs code that is not read"
 
 def read(script: str) -> tuple[list[str], list[str], list[str]]:
     """vLLM's words in a script, its doubts, and the faults."""
+    return read_words(["bash", "-c", script])
+
+
+def read_words(words: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """The same for a command."""
     faults: list[RequestFault] = []
-    found = read_command(["bash", "-c", script], ["a"] * 3, {}, faults, "")
+    found = read_command(words, ["a"] * len(words), {}, faults, "")
     return found.words, found.doubts, [fault.message for fault in faults]
 
 
@@ -513,3 +519,31 @@ def test_shift_beyond_the_arguments_ends_a_script(words: list[str], *, is_ended:
         shell = "dash" if words[0] == "sh" else "bash"
         done = subprocess.run([shell, *started[1:]], check=False, capture_output=True, text=True)
         assert (done.stdout == "") == is_ended
+
+
+LONG_OPTIONS = ["-c --model=m", "-e -c --norc", "-c --login", "-o pipefail --posix -c", "-ec --help", "--m -c"]
+"""Options of which bash and dash refuse the long one."""
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh", "dash", "/bin/bash"])
+@pytest.mark.parametrize("options", LONG_OPTIONS)
+def test_a_shell_that_refuses_a_long_option_starts_no_server(shell: str, options: str) -> None:
+    refused = next(word for word in options.split() if word.startswith("--"))
+    message = f"`{shell}` starts nothing with the option `{refused}`, {NO_START_REMEDY}"
+    assert read_words([shell, *options.split(), "vllm serve a/b"]) == ([], [], [message])
+    assert read(f"{shell} {options} 'vllm serve a/b'") == ([], [], [message])
+    assert read(f"{shell} {options} 'echo a'; vllm serve a/b")[::2] == (["a/b"], [])
+
+
+@pytest.mark.parametrize("options", ["--norc -c", "-c --", "-c -", "-o errexit -c", "-norc -c"])
+def test_a_shell_with_long_options_before_the_others_starts_a_server(options: str) -> None:
+    assert read_words(["bash", *options.split(), "vllm serve a/b"])[::2] == (["a/b"], [])
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("options", LONG_OPTIONS)
+def test_the_shells_of_this_machine_refuse_a_long_option_after_the_others(shell: str, options: str) -> None:
+    words = [shell, *options.split(), "echo started"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+    assert done.returncode
+    assert b"started" not in done.stdout

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import OTHER_SCRIPTS, PROGRAMS, STARTS_VLLM, is_unknown, next_start
+from policy.intake.command.python_options import REFUSAL_MESSAGE
 from policy.intake.command.script_servers import server_in_script
 from policy.intake.command.shell_options import PIPEFAIL_DOUBT, shell_options, startup_doubt, startup_text
 from policy.intake.command.vllm_command import (
     ServerCommand,
     UnreadableCommand,
     doubt_variables,
+    refused_program,
     script_file,
     unknown_option,
     unread_script,
@@ -58,6 +60,9 @@ def server_of_shell(
     options = shell_options(program, words, at + 1)
     if options.unknown:
         return unknown_option(words, places, start, options.unknown)
+    if options.refused:
+        why = REFUSAL_MESSAGE.format(quoted(words[start]), quoted(options.refused))
+        return refused_program(words, places, start, why)
     if not options.runs:
         return None
     at, doubt = options.end, startup_doubt(program, options, env)

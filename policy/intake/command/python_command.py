@@ -23,15 +23,14 @@ from policy.intake.command.programs import (
     SUBCOMMANDS,
     VLLM_PREFIXES,
     is_unknown,
-    passes_server,
 )
 from policy.intake.command.python_options import PythonOptions, python_options
 from policy.intake.command.vllm_command import (
-    NO_START_REMEDY,
     ServerCommand,
     UnreadableCommand,
     offline_engine,
     other_arguments,
+    refused_program,
     server_command,
     subcommand,
     unknown_option,
@@ -66,7 +65,7 @@ def python_command(
     if options.stops:
         return None
     if options.refusal:
-        return _refused(words, places, at, options.refusal)
+        return refused_program(words, places, at, options.refusal)
     found = _python_program(words, places, own, at, options, depth)
     if isinstance(found, ServerCommand):
         found.doubts.extend(options.doubts)
@@ -74,14 +73,6 @@ def python_command(
             why = f"the option {quoted(options.loads)} of Python may make another vLLM run"
             found = replace(found, installation=Installation(None, why))
     return found
-
-
-def _refused(words: list[str], places: list[str], at: int, why: str) -> UnreadableCommand | None:
-    """Why Python does not start the server that its arguments name; None if they name none."""
-    rest = words[at + 1 :]
-    if not passes_server(rest) and STARTS_VLLM.search(" ".join(rest)) is None:
-        return None
-    return UnreadableCommand(why, places[at], names_vllm=True, remedy=NO_START_REMEDY)
 
 
 def _python_program(

@@ -28,6 +28,8 @@ LONG_OPTIONS: Final = frozenset(
 )
 """The long options of bash, which precede the others, with one dash or two."""
 FILE_OPTIONS: Final = frozenset({"rcfile", "init-file"})
+SHELLS_WITH_NAMES: Final = frozenset({"ksh", "zsh"})
+"""The shells whose options may have long names anywhere, as in `zsh -c --errexit`."""
 PRINT_OPTIONS: Final = frozenset({"dump-po-strings", "dump-strings", "help", "version"})
 """The options with which a shell only prints something."""
 STARTUP_OPTIONS: Final = frozenset({"login", *FILE_OPTIONS})
@@ -58,7 +60,8 @@ class ShellOptions(Struct, frozen=True, gc=False):
     ``changes_meaning``: whether one of them may change what the script means. ``ends_on_failure``: whether a command
     that fails ends the script. ``has_pipefail``: whether each command of a pipeline can make it fail.
     ``refuses_unset``: whether the use of a variable that is not set ends the script. ``unknown`` is the first option
-    that may be any other, so that nothing else is known; empty if there is none.
+    that may be any other, so that nothing else is known; empty if there is none. ``refused`` is the first option with
+    which the shell certainly does not start; empty if there is none.
     """
 
     end: int
@@ -70,13 +73,14 @@ class ShellOptions(Struct, frozen=True, gc=False):
     has_pipefail: bool
     refuses_unset: bool
     unknown: str
+    refused: str
 
 
 def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     """Parse the options from ``at`` on.
 
     `-o` and `-O` take a value even when combined with others: `-ceo pipefail`. With `-n` or `-o noexec` a shell runs
-    nothing, unless it has `-i`.
+    nothing, unless it has `-i`. After a short option bash and dash refuse a long one.
     """
     found: set[str] = set()
     start = at
@@ -85,12 +89,14 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         at += 2 if option in FILE_OPTIONS else 1
     letters, is_off, ends_on_failure, has_pipefail, refuses_unset = "", False, False, False, False
     values_of_o: list[str] = []
+    refused = ""
     while at < len(words) and words[at][:1] in SIGNS:
         word = words[at]
         at += 1
         if word in {"-", "--"}:
             break
         if word.startswith("--"):
+            refused = refused or (word if program not in SHELLS_WITH_NAMES else "")
             found.add(word[2:])
             at += word[2:] in FILE_OPTIONS
             continue
@@ -122,6 +128,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         has_pipefail,
         refuses_unset,
         unknown,
+        refused,
     )
 
 

@@ -134,6 +134,14 @@ def unknown_option(words: list[str], places: list[str], at: int, option: str) ->
     return UnreadableCommand(why, places[words.index(option, at)], mentions_vllm(" ".join(words[at:])))
 
 
+def refused_program(words: list[str], places: list[str], at: int, why: str) -> UnreadableCommand | None:
+    """Why the program at a position does not start the server that its arguments name; None if they name none."""
+    rest = words[at + 1 :]
+    if not passes_server(rest) and STARTS_VLLM.search(" ".join(rest)) is None:
+        return None
+    return UnreadableCommand(why, places[at], names_vllm=True, remedy=NO_START_REMEDY)
+
+
 def sourced_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
     """A file that is run or sourced; by its name, as in `. activate`, it may be one that only sets variables.
 

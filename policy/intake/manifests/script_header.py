@@ -27,6 +27,7 @@ BASH_SHELLS: Final = frozenset({BASH, "sh", "dash", "ash"})
 """The shells whose scripts are read as those of bash."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 """The shells that are read in the same way with a doubt, which the reader of their command adds."""
+END_OF_OPTIONS: Final = (["-"], ["--"])
 DIRECTIVE: Final = re.compile(r"(#SBATCH|#PBS|#BSUB|#PJM|#\$)[ \t]++(-[^\r\n]*+)")
 """Matches a line with options of a batch system."""
 COMMENTS: Final = re.compile(r"[ \t]*+(?:#[^\n]*+)?(?:\n|\Z)")
@@ -42,10 +43,10 @@ UNREADABLE_SHEBANG: Final = "the script's first line cannot be read, and it may 
 
 
 class ScriptHeader(NamedTuple):
-    """How a script is started: the ``words`` of a command up to its text, after `-c`, and the variables that they set.
+    """How a script is started: the ``words`` of a command up to its text, with `-c`, and the variables that they set.
 
-    The last words are the ``options`` of the shell. ``notes`` say what is assumed, ``doubts`` why the script may be
-    started in another way. ``has_hidden_variables``: whether it may get variables whose names are not known.
+    The words before `-c` are the ``options`` of the shell. ``notes`` say what is assumed, ``doubts`` why the script may
+    be started in another way. ``has_hidden_variables``: whether it may get variables whose names are not known.
     """
 
     words: list[str]
@@ -73,7 +74,7 @@ def header_of(text: str) -> ScriptHeader:
     shell = _shell_of(text, exported)
     if any(name not in exported or exported[name] != value for name, value in shell.env.items()):
         notes.append(SHEBANG_NOTE)
-    words = [ENV, *before, *shell.words, *shell.options] if before else [*shell.words, *shell.options]
+    words = [*([ENV, *before] if before else []), *shell.words, *shell.options, "-c"]
     doubts = [shell.doubt] if shell.doubt else []
     return ScriptHeader(words, shell.options, {**exported, **shell.env}, [*hidden, *notes], doubts, bool(hidden))
 
@@ -115,7 +116,7 @@ def _shell_of(text: str, exported: dict[str, str | None]) -> _Shell:
     """The shell of the script; one that is not known is taken for bash, with a doubt."""
     found = SHEBANG.match(text)
     if found is None:
-        return _Shell([BASH, "-c"], [], {})
+        return _Shell([BASH], [], {})
     program, argument = found[1], found[2].rstrip(" \t")
     arguments = [argument] if argument else []
     own: dict[str, str | None] = {}
@@ -128,15 +129,17 @@ def _shell_of(text: str, exported: dict[str, str | None]) -> _Shell:
                 options.at += 1
                 options.read(own, exported, {}, budget)
         except ShellSyntaxError as error:
-            return _Shell([BASH, "-c"], [], {}, UNREADABLE_SHEBANG.format(error))
+            return _Shell([BASH], [], {}, UNREADABLE_SHEBANG.format(error))
         before = [ENV, *options.words[: options.at]] if options.at else []
         program, arguments = "".join(options.words[options.at : options.at + 1]), options.words[options.at + 1 :]
         if options.refusal:
-            return _Shell([BASH, "-c"], [], {}, UNREADABLE_SHEBANG.format(options.refusal))
+            return _Shell([BASH], [], {}, UNREADABLE_SHEBANG.format(options.refusal))
     name = program.rpartition("/")[2]
     if name not in BASH_SHELLS | OTHER_SHELLS or not _are_options(name, arguments):
-        return _Shell([*before, BASH, "-c"], [], own, OTHER_PROGRAM.format(quoted(program)))
-    return _Shell([*before, BASH if name in BASH_SHELLS else name, "-c"], arguments, own)
+        return _Shell([*before, BASH], [], own, OTHER_PROGRAM.format(quoted(program)))
+    if arguments[-1:] in END_OF_OPTIONS:  # another option follows
+        arguments = arguments[:-1]
+    return _Shell([*before, BASH if name in BASH_SHELLS else name], arguments, own)
 
 
 def _are_options(shell: str, arguments: Sequence[str]) -> bool:

@@ -46,6 +46,8 @@ def doubts(script: str) -> list[str]:
 SHEBANGS: list[tuple[str, dict[str, str | None]]] = [
     ("#!/bin/bash", {}),
     ("#!/usr/bin/env bash", {}),
+    *((f"#!/bin/bash {options}", {}) for options in ("-", "--", "--norc", "-e")),
+    ("#!/usr/bin/env -S V=0 bash --norc -e --", {"V": "0"}),
     ("#!/usr/bin/env -S V=0 bash", {"V": "0"}),
     ("#!/usr/bin/env -SV=0 bash", {"V": "0"}),
     ("#! /usr/bin/env -S V=0 bash -e", {"V": "0"}),
