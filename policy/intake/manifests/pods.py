@@ -440,13 +440,21 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
             key: key for key in data
         }
         files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}
-        sub_path = mount.get("subPath").text()
-        if sub_path is None:
-            named = {absolute_path(f"{path}/{file}"): text for file, text in files.items()}
-        else:
-            named = {absolute_path(path): files[sub_path]} if sub_path in files else {}
+        expression = mount.get("subPathExpr").text()
+        below = expand(expression, draft, mount) if expression else mount.get("subPath").text() or ""
+        if below is None:
+            continue
+        named = {absolute_path(f"{path}/{file}"): text for file, text in _files_below(files, below).items()}
         draft.files.update({file: text for file, text in named.items() if not draft.mounts.hides(file, path)})
     container.reader.secrets.update(secrets_of_files(draft.files))
+
+
+def _files_below(files: Mapping[str, str], folder: str) -> dict[str, str]:
+    """The files of a volume at or below a path, by their paths from there; the one at the path has an empty name."""
+    folder = absolute_path(folder)
+    start = f"{folder.rstrip('/')}/"
+    named = ((absolute_path(file), text) for file, text in files.items())
+    return {file[len(start) :]: text for file, text in named if file == folder or file.startswith(start)}
 
 
 def _empty_mounts(container: ManifestNode, pod: ManifestNode | None) -> tuple[list[str], list[str]]:

@@ -406,6 +406,39 @@ def test_a_mount_of_a_folder_below_hides_the_files_of_a_config_map() -> None:
     assert engine.files == {"/cfg/t.yaml": "model: a/c"}
 
 
+@table(
+    ("mount", "files"),
+    [
+        ({}, {"/cfg/s.yaml": "s", "/cfg/d/t.yaml": "t"}),
+        ({"subPath": ""}, {"/cfg/s.yaml": "s", "/cfg/d/t.yaml": "t"}),
+        ({"subPath": None, "subPathExpr": ""}, {"/cfg/s.yaml": "s", "/cfg/d/t.yaml": "t"}),
+        ({"subPath": "s.yaml"}, {"/cfg": "s"}),
+        ({"subPath": "./s.yaml"}, {"/cfg": "s"}),
+        ({"subPath": "d"}, {"/cfg/t.yaml": "t"}),
+        ({"subPath": "d/"}, {"/cfg/t.yaml": "t"}),
+        ({"subPath": "d/t.yaml"}, {"/cfg": "t"}),
+        ({"subPath": "s"}, {}),
+        ({"subPathExpr": "$(F).yaml"}, {"/cfg": "s"}),
+        ({"subPathExpr": "d/$(G)"}, {}),
+        ({"subPathExpr": "$(U)"}, {}),
+    ],
+)
+def test_a_path_in_a_volume_is_what_is_mounted_of_it(mount: dict[str, Any], files: dict[str, str]) -> None:
+    items = [{"key": "s.yaml", "path": "s.yaml"}, {"key": "t.yaml", "path": "d/t.yaml"}]
+    env = [{"name": "F", "value": "s"}, {"name": "U", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    container = {
+        "command": ["vllm", "serve"],
+        "env": env,
+        "volumeMounts": [{"name": "c", "mountPath": "/cfg", **mount}],
+    }
+    volumes = [{"name": "c", "configMap": {"name": "c", "items": items}}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container], "volumes": volumes}}
+    faults: list[RequestFault] = []
+    (engine,) = read_manifest([config_map({"s.yaml": "s", "t.yaml": "t"}), pod], "", faults)
+    assert faults == []
+    assert engine.files == files
+
+
 CONTAINER: dict[str, Any] = {
     "name": "v",
     "image": "vllm/vllm-openai:v0.23.0",
