@@ -98,10 +98,13 @@ def _resource(resource: str, reference: ManifestNode, container: ManifestNode) -
     if found[1] == "requests" and not (isinstance(stated, dict) and found[2] in stated):
         stated = resources.get("limits").value  # which Kubernetes then requests
     quantity = _number(stated.get(found[2])) if isinstance(stated, dict) else None
-    divisor = _number(reference.get("divisor").value if reference.has("divisor") else 1)
-    if quantity is None or not divisor or (not quantity and found[1] == "limits" and found[2] in NODE_RESOURCES):
+    unit = reference.get("divisor").value
+    divisor = _number(0 if unit is None else unit)
+    if quantity is None or divisor is None or (not quantity and found[1] == "limits" and found[2] in NODE_RESOURCES):
         return None
-    return str(int((quantity / divisor).to_integral_value(ROUND_CEILING)))
+    return str(
+        int((quantity / (divisor or 1)).to_integral_value(ROUND_CEILING))
+    )  # the API server writes 0 for no divisor
 
 
 def _number(quantity: object) -> Decimal | None:
