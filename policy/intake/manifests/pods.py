@@ -142,7 +142,12 @@ def read_pod_container(
     """Read one container of a pod's spec if it starts vLLM, as ``read_pod`` does."""
     repeated = _repeated(container) if any(name.startswith(GROUP_PREFIX) for name in added_variables or ()) else ()
     draft = read_container(
-        container, pod, mounts, added_variables or {}, {*(added_variables or {}), *replaced_variables, *repeated}
+        container,
+        pod,
+        mounts,
+        added_variables or {},
+        {*(added_variables or {}), *replaced_variables, *repeated},
+        first_variables=added_variables if is_group else None,
     )
     draft.env.update(added_variables or {})
     if models and container.reader.may_copy_values(container, models):
@@ -218,11 +223,14 @@ def read_container(
     mounts: Sequence[str] = (),
     added_variables: Iterable[str] = (),
     replaced_variables: Collection[str] = (),
+    *,
+    first_variables: Mapping[str, str | None] | None = None,
 ) -> EngineDraft:
     """Read a container; ``pod`` has its volumes, and ``mounts`` the paths at which its controller mounts others.
 
     The controller sets ``added_variables`` if the container does not: their values are not known. It sets
-    ``replaced_variables`` in place of the container's own, whose values are then not known either.
+    ``replaced_variables`` in place of the container's own, whose values are then not known either. It sets
+    ``first_variables`` before the container's own, which may refer to them.
     """
     draft = EngineDraft(container)
     draft.env.replace(dict.fromkeys(added_variables))
@@ -232,6 +240,7 @@ def read_container(
     draft.image = container.get("image").text()
     read_env_from(container.get("envFrom"), draft)
     draft.env.update({name: None for name in replaced_variables if name in draft.env})
+    draft.env.update(first_variables or {})
     read_env(container.get("env"), draft, replaced_variables)
     draft.several_words = tuple(
         name

@@ -683,6 +683,27 @@ def test_a_later_variable_and_an_argument_do_not_have_the_value_that_a_controlle
     assert not faults
 
 
+@table(
+    ("value", "expected"),
+    [
+        ("$(LWS_GROUP_SIZE)", "1"),
+        ("$(LWS_LEADER_ADDRESS)", None),
+        ("$(LWS_WORKER_INDEX)", None),
+        ("$(LWS_X)", "$(LWS_X)"),
+    ],
+)
+@table("kind", ["LeaderWorkerSet", "DisaggregatedSet"])
+def test_a_variable_may_have_the_value_of_one_that_leaderworkerset_sets_before_it(
+    value: str, expected: str | None, kind: str
+) -> None:
+    container = {"command": ["vllm", "serve", "a/b"], "env": [{"name": "A", "value": value}]}
+    sources = {"envFrom": [{"configMapRef": {"name": "c"}}]}
+    for written in (container, {**container, **sources}):
+        faults: list[RequestFault] = []
+        (engine,) = read_manifest([config_map({"LWS_GROUP_SIZE": "7"}), _replacing(kind, written)], "", faults)
+        assert (engine.env["A"], engine.env["LWS_GROUP_SIZE"], faults) == (expected, "1", [])
+
+
 def test_an_argument_does_not_have_the_value_that_kserve_replaces() -> None:
     name = "INFERENCE_SERVICE_NAME"
     container = {
