@@ -49,7 +49,8 @@ def options_of(
     is started, launch errors, unknown flags and unknown values are left out too, because it has flags of its own.
     """
     place, is_assumed = f"{pointer}/args", deployment.release_is_assumed
-    options = read_options(release, command, deployment.files, faults, place, is_assumed=is_assumed)
+    files, folder = deployment.files, deployment.folder
+    options = read_options(release, command, files, faults, place, folder=folder, is_assumed=is_assumed)
     if dropped := {option for option, value in deployment.edits.options.items() if value is None}:
         faults[:] = [fault for fault in faults if fault.refused is None or fault.refused.option not in dropped]
     return structs.replace(options, launch_errors=[], unknown_flags=[], unknown_options={}) if is_omni else options

@@ -56,13 +56,14 @@ def read_options(
     faults: list[RequestFault],
     pointer: str = "/deployment/args",
     *,
+    folder: str = "",
     is_assumed: bool = False,
 ) -> ParsedOptions:
     """Parse the command line as `release` does, and append what the release would reject to `faults`.
 
     Each fault points to its word, below `pointer`. A flag that the release does not have is a launch error, and is left
     out; if the release `is_assumed`, so is a value that only other releases take. `files` maps the names that
-    `--config` may have to the texts of the files.
+    `--config` may have to the texts of the files. The command runs in a `folder`, empty if that is not known.
 
     Raises:
         KeyError: `release` is not in `policy.intake.model.tables.releases_with_flags()`.
@@ -79,7 +80,7 @@ def read_options(
     table = flags(release)
     result = ParseResult(command, faults, pointer, release if is_assumed else None)
     if "--config" in words and "config" in table.by_name:
-        words, places = insert_file(words, places, files, table, result)
+        words, places = insert_file(words, places, files, folder, table, result)
     kinds = set(map(type, words))
     patterns: set[int] = set()
     if Pattern in kinds:

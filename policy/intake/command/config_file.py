@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from posixpath import isabs, join
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, Fault, PolicyError, RequestFault, RulesInvalid
 from policy.intake.command.expansion import MAX_WORDS
 from policy.intake.command.flags import with_dashes
+from policy.intake.command.paths import absolute_path
 from policy.intake.command.serve_command import takes_model_elsewhere
 from policy.intake.command.word_places import FILE_PREFIX
 from policy.intake.command.words import PLACEHOLDER, Unknown
@@ -44,7 +46,7 @@ class ConfigFileUnusable(PolicyError):
 
 
 def insert_file(
-    words: list[str], places: list[str], files: Mapping[str, str], table: Flags, result: ParseResult
+    words: list[str], places: list[str], files: Mapping[str, str], folder: str, table: Flags, result: ParseResult
 ) -> tuple[list[str], list[str]]:
     """Replace `--config` with the words of its file, before the flags, so that the command line wins; return all.
 
@@ -62,7 +64,7 @@ def insert_file(
     name, place = words[flag + 1], places[flag + 1]
     rest, rest_places = [*words[:flag], *words[flag + 2 :]], [*places[:flag], *places[flag + 2 :]]
     try:
-        document = read_file(name, files)
+        document = read_file(name, files, folder)
     except ConfigFileUnusable as error:
         result.fault(place, f"`--config`: {error}")
         return rest, rest_places
@@ -105,8 +107,10 @@ def _unfound_model(name: str, *, is_in_file: bool) -> str:
     return f"`vllm serve` does not look for a model behind `--config`{file}; write the model before the flags"
 
 
-def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
+def read_file(name: str, files: Mapping[str, str], folder: str) -> dict[str, Any]:
     """The map in a file. Its keys are strings, and nested maps can be converted to JSON.
+
+    A relative name is also looked up in the working ``folder``, if that is absolute.
 
     Raises:
         NotInFiles: the file is not given, or its name is invalid.
@@ -121,6 +125,8 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
     if len(name) > MAX_NAME:
         raise ConfigFileUnusable(f"{quoted(name)} has {len(name)} characters, and a file's name has at most {MAX_NAME}")
     text = files.get(name)
+    if text is None and isabs(folder):
+        text = files.get(absolute_path(join(folder, name)))
     if type(text) is not str:
         raise ConfigFileUnusable(
             f"the text of {quoted(name)} is not given; add it to `files` under this name{nearest(name, files)}"

@@ -10,6 +10,7 @@ import pytest
 from shipped_images import read_manifest
 from tables import table
 
+from policy.errors import RequestInvalid
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.manifests.reading import MAX_COPIED
 from policy.request.manifest import requests_of
@@ -18,6 +19,7 @@ from policy.request.request import Manifest, Request, read_request_or_manifest
 if TYPE_CHECKING:
     from deployments import Asking
 
+    from policy.decision.decision import Decision
     from policy.errors import RequestFault
 
 TODAY = date(2026, 1, 1)
@@ -37,14 +39,18 @@ def compose(**fields: Any) -> dict[str, Any]:
     return {"services": {"a": {"image": IMAGE, "entrypoint": ["vllm", "serve"], "command": ["dense"], **fields}}}
 
 
-def warnings(ask: Asking, document: dict[str, Any]) -> list[str]:
-    """The decision's warnings but those of the model's folder; the release is verified if there are none."""
+def decision_of(ask: Asking, document: Any) -> Decision:
     configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
     asked = read_request_or_manifest({"manifest": document, "model_configs": configs}, ask.policy.releases, "")
     assert isinstance(asked, Manifest)
     ((_, request),) = requests_of(asked, ask.policy.releases)
     assert isinstance(request, Request)
-    decision = ask.policy.decide(request, TODAY)
+    return ask.policy.decide(request, TODAY)
+
+
+def warnings(ask: Asking, document: dict[str, Any]) -> list[str]:
+    """The decision's warnings but those of the model's folder; the release is verified if there are none."""
+    decision = decision_of(ask, document)
     assert decision.release.verified is not any("may not be the one that runs" in each for each in decision.warnings)
     return [each for each in decision.warnings if not each.endswith("and vLLM loads it instead of that model")]
 
@@ -377,6 +383,35 @@ def test_a_mount_hides_files_in_any_spelling_of_its_path(config: str, other: str
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": "model: dense"}}
     (found,) = read_manifest([document, data], "", [])
     assert found.files == ({"/c/f.yaml": "model: dense"} if is_read else {})
+
+
+@table(
+    ("container", "is_read"),
+    [
+        ({"command": ["vllm", "serve", "--config", "f.yaml"], "workingDir": "/c"}, True),
+        ({"command": ["vllm", "serve", "--config", "./f.yaml"], "workingDir": "/c/"}, True),
+        ({"command": ["vllm", "serve", "--config", "../c/f.yaml"], "workingDir": "/d"}, True),
+        ({"command": ["bash", "-c", "cd /c && vllm serve --config f.yaml"]}, True),
+        ({"command": ["bash", "-c", "cd c && vllm serve --config f.yaml"], "workingDir": "/"}, True),
+        ({"command": ["vllm", "serve", "--config", "f.yaml"]}, False),
+        ({"command": ["vllm", "serve", "--config", "f.yaml"], "workingDir": "/d"}, False),
+        ({"command": ["bash", "-c", 'cd "$D" && vllm serve --config f.yaml'], "workingDir": "/c"}, False),
+    ],
+)
+def test_a_relative_file_of_options_is_in_the_working_folder(
+    ask: Asking, container: dict[str, Any], *, is_read: bool
+) -> None:
+    document = pod("/e", **container)
+    spec = document["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": "/c"})
+    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
+    text = 'model: dense\nkv-transfer-config: \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'\n'
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": text}}
+    if is_read:
+        assert decision_of(ask, [document, data]).runner == "v1"
+    else:
+        with pytest.raises(RequestInvalid, match=r"f\.yaml` is not given"):
+            decision_of(ask, [document, data])
 
 
 @pytest.mark.parametrize("other", ["/c/f.yaml", "/c/f.yaml/", "//c/./f.yaml"])
