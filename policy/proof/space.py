@@ -99,12 +99,21 @@ def unequal(one: Any, other: Any) -> Any:
 
 
 class Choice:
-    """A fact with one proposition for each value; ``values`` begins with its default."""
+    """A fact with one proposition for each value; ``values`` begins with its default, for a fact that is not stated.
+
+    If older series have another default, the default is also a stated value there.
+    """
 
     def __init__(self, fact: Fact, comparisons: Sequence[Leaf]) -> None:
         self.fact = fact
-        self.values = list(dict.fromkeys([fact.default, *_values(fact, comparisons)]))
-        self.is_value = [z3.Bool(f"{fact.name}={value}") for value in self.values]
+        stated = dict.fromkeys(_values(fact, comparisons))
+        if not fact.other_defaults:
+            stated.pop(fact.default, None)
+        self.values = [fact.default, *stated]
+        self.is_value = [
+            z3.Bool(f"{fact.name} is not stated"),
+            *(z3.Bool(f"{fact.name}={value!r}") for value in stated),
+        ]
         self.stated = z3.Not(self.is_value[0])
 
     def laws(self) -> list[Any]:

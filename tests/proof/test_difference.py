@@ -346,3 +346,26 @@ def test_an_edit_of_a_rule_that_has_ended_changes_nothing(sources: Sources) -> N
     base, head = with_end(sources, "2027-03-01"), with_end(sources, "2027-03-01", when=NARROWED)
     assert first_days(base, head, DAY_AFTER) == {}
     assert first_days(base, head, LAST_DAY) == {None: set(AFFECTED)}
+
+
+UTILIZATION = "cache_config.gpu_memory_utilization"
+
+
+def with_note(when: Any | None) -> Policy:
+    """The policy of two releases, of which the first has another default for ``UTILIZATION``; ``when`` is of advice."""
+    texts = {"v1": rule_text("v1", "fallback-v1", vllm=">=0.19")}
+    if when is not None:
+        texts["note"] = rule_text("note", "advise", when, vllm=">=0.19")
+    releases = "known: ['0.19.0', '0.20.0']\ndefault: '0.20.0'\n"
+    return Policy(
+        load(Sources({"releases.yaml": releases, **{f"upstream/{name}.yaml": text for name, text in texts.items()}}))
+    )
+
+
+@pytest.mark.parametrize("when", [{UTILIZATION: 0.92}, {UTILIZATION: {"more_than": 0.91, "less_than": 0.93}}])
+def test_the_default_of_newer_releases_can_be_stated_in_older_ones(when: Any) -> None:
+    effects = edit_of(with_note(None), with_note(when)).effects
+    assert [(effect.releases, effect.change.facts) for effect in effects] == [
+        (("0.19.0",), nested({UTILIZATION: 0.92})),
+        (("0.20.0",), {}),
+    ]
