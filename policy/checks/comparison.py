@@ -28,12 +28,16 @@ MESSAGE: Final = "message"
 
 
 class ClassOutcome(Struct, frozen=True):
-    """The decision on a class of deployments: runner, outcome, start, and the rules that are reasons."""
+    """The decision on a class of deployments: runner, outcome, start, and the rules that are reasons.
+
+    ``upstream`` is the decision of vLLM alone, if it is another one that changes.
+    """
 
     runner: str | None
     outcome: str | None
     starts: bool
     reasons: list[dict[str, str]]
+    upstream: ClassOutcome | UnsetType = UNSET
 
 
 class AffectedClass(Struct, frozen=True):

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from policy.cli.console import annotation
 from policy.cli.markdown import bounded, code_cell, code_span, details
-from policy.cli.proof_report import class_lines, indent, reasons, request_transition, state, transition
+from policy.cli.proof_report import alone, class_lines, indent, reasons, request_transition, state, transition
 from policy.errors import Fault
 from policy.escaping import escape_line
 from policy.messages import counted
@@ -44,6 +44,7 @@ TITLES: Final = {
     Consequence.BREAKS_START: "Deployments that no longer start",
     Consequence.OTHER_RUNNER: "Deployments with another runner",
     Consequence.OTHER_START: "Deployments that now start",
+    Consequence.OTHER_UPSTREAM: "Deployments that vLLM alone decides otherwise",
     Consequence.OTHER_REASONS: "Same runner and start, other reasons or texts",
 }
 REQUESTS: Final = "Requests with another answer"
@@ -179,9 +180,10 @@ def _counted_releases(group: EffectGroup, edit: Edit) -> str:
 
 
 def group_transition(group: EffectGroup) -> str:
-    """The change of a group: ``V1 → V2``, or ``V1`` if only reasons differ."""
+    """The change of a group: ``V1 → V2``, or ``V1`` if only reasons differ, or the decision of vLLM alone, as well."""
     before, after = state(*group.before), state(*group.after)
-    return before if before == after else f"{before} → {after}"
+    unchanged = before if group.upstream is None else f"{before} ({alone(group.upstream)})"
+    return unchanged if before == after else f"{before} → {after}"
 
 
 def stopped_by_suffix(group: EffectGroup) -> str:

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from policy.decision.decision import NO_RUNNER, OWN_RUNNER
+from policy.proof.groups import upstream_change
 from policy.render import GOOD, QUIET, STRONG, escape_control
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from policy.errors import Fault
     from policy.proof.claims import Proof
     from policy.proof.difference import Difference, ProofOutcome
+    from policy.proof.groups import Change
     from policy.proof.requests import RequestDifference
 
 
@@ -81,9 +83,21 @@ def verdict(faults: Sequence[Fault]) -> str:
 
 
 def transition(change: Difference) -> str:
-    """How the decision for a deployment changes: ``V1 → V2``, or ``V1 (unchanged, other reasons)``."""
+    """How the decision for a deployment changes: ``V1 → V2``, or ``V1 (unchanged, other reasons)``.
+
+    If only the decision of vLLM alone changes, it is ``V1 (vLLM alone: V1 → V2)``.
+    """
     before, after = outcome(change.before), outcome(change.after)
-    return f"{before} → {after}" if before != after else f"{before} (unchanged, other reasons)"
+    if before != after:
+        return f"{before} → {after}"
+    upstream = upstream_change(change)
+    return f"{before} (unchanged, other reasons)" if upstream is None else f"{before} ({alone(upstream)})"
+
+
+def alone(change: Change) -> str:
+    """The change of what vLLM alone does: ``vLLM alone: V1 → V2``."""
+    before, after = change
+    return f"vLLM alone: {state(*before)} → {state(*after)}"
 
 
 def outcome(answer: ProofOutcome) -> str:
@@ -99,10 +113,13 @@ def state(runner: str | None, starts: bool) -> str:  # noqa: FBT001  # formats t
 
 
 def reasons(change: Difference) -> list[str]:
-    """The rules removed from and added to the reasons: ``- rule (effect)``, ``+ rule (effect)``."""
-    gone = [
-        f"- {rule} ({effect})" for rule, effect in change.before.reasons if (rule, effect) not in change.after.reasons
-    ]
-    return gone + [
-        f"+ {rule} ({effect})" for rule, effect in change.after.reasons if (rule, effect) not in change.before.reasons
-    ]
+    """The rules removed from and added to the reasons: ``- rule (effect)``, ``+ rule (effect)``.
+
+    If they are the same, it is the reasons of vLLM alone that differ.
+    """
+    sides = (change.before, change.after)
+    if change.before.reasons == change.after.reasons:
+        sides = (change.before.alone, change.after.alone)
+    before, after = (side.reasons for side in sides)
+    gone = [f"- {rule} ({effect})" for rule, effect in before if (rule, effect) not in after]
+    return gone + [f"+ {rule} ({effect})" for rule, effect in after if (rule, effect) not in before]

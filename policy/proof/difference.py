@@ -7,7 +7,7 @@ witness like the solver. All other deployments are proved to be decided the same
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from policy.proof.symbolic import SymbolicRules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from policy.proof.symbolic import SymbolicDecision
     from policy.rules.catalogue import ReleaseRule
     from policy.rules.effects import Runner
 
@@ -30,12 +31,25 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ProofOutcome:
-    """The compared part of a decision; ``reasons`` has the ids and effects of the rules that apply."""
+    """The compared part of a decision; ``reasons`` has the ids and effects of the rules that apply.
+
+    ``upstream`` is the decision of vLLM alone, if it differs.
+    """
 
     runner: str | None
     outcome: str | None
     starts: bool
     reasons: tuple[tuple[str, str], ...]
+    upstream: ProofOutcome | None = None
+
+    @property
+    def alone(self) -> ProofOutcome:
+        """The decision of vLLM alone."""
+        return self.upstream or self
+
+    def beside(self, alone: ProofOutcome) -> ProofOutcome:
+        """The same decision where vLLM alone decides as in ``alone``."""
+        return self if alone == self else replace(self, upstream=alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +57,7 @@ class Difference:
     """A class of deployments that are decided differently.
 
     ``rule`` is the first of the responsible ``rules``. ``facts`` is the smallest deployment of the class, nested as in
-    a request; ``before`` and ``after`` are its two decisions.
+    a request; ``before`` and ``after`` are its two decisions, with that of vLLM alone if it changes.
     """
 
     rule: str
@@ -62,9 +76,9 @@ def differences(
 ) -> list[Difference]:
     """Every class of deployments that ``after`` decides differently; an empty list proves that there is none.
 
-    A class is a rule and a step (runner and start before, runner and start after). ``replay`` decides a deployment's
-    facts by both sets of rules. If ``earlier`` has the two sets as they were on an earlier day, only deployments count
-    that one of the two decided differently then.
+    A class is a rule and a step: runner and start before and after, and if those of vLLM alone change, these too.
+    ``replay`` decides a deployment's facts by both sets of rules. If ``earlier`` has the two sets as they were on an
+    earlier day, only deployments count that one of the two decided differently then.
 
     Raises:
         ProofFailed: ``replay`` decides a witness differently from the solver.
@@ -108,16 +122,27 @@ def _differences(
     before: SymbolicRules, after: SymbolicRules, swapped: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str | None, Any]]:
     """The conditions under which they differ, each with the rule whose reason differs, if it is about a reason."""
-    yield None, unequal(before.starts, after.starts)
-    for which in before.runner:
-        yield None, unequal(before.runner[which], after.runner[which])
-    outcomes, reasons = (before.outcomes(), after.outcomes()), (before.reasons(), after.reasons())
-    for outcome in dict.fromkeys([*outcomes[0], *outcomes[1]]):
-        yield None, unequal(outcomes[0].get(outcome, FALSE), outcomes[1].get(outcome, FALSE))
-    for key in dict.fromkeys([*reasons[0], *reasons[1]]):
-        yield key[0], unequal(reasons[0].get(key, FALSE), reasons[1].get(key, FALSE))
-    for pair in swapped:
-        yield None, _all_apply(pair, reasons[0])
+    for one, other in _decisions(before, after):
+        yield None, unequal(one.starts, other.starts)
+        for which in one.runner:
+            yield None, unequal(one.runner[which], other.runner[which])
+        for outcome in dict.fromkeys([*one.outcomes, *other.outcomes]):
+            yield None, unequal(one.outcomes.get(outcome, FALSE), other.outcomes.get(outcome, FALSE))
+        for key in dict.fromkeys([*one.reasons, *other.reasons]):
+            yield key[0], _reason_differs(key, one, other)
+        for pair in swapped:
+            yield None, _all_apply(pair, one.reasons)
+
+
+def _decisions(before: SymbolicRules, after: SymbolicRules) -> list[tuple[SymbolicDecision, SymbolicDecision]]:
+    """The decisions to compare: those by all rules, and if a side has house rules, those of vLLM alone."""
+    has_house_rules = any(side.alone is not side.decision for side in (before, after))
+    pairs = [(before.decision, after.decision), (before.alone, after.alone)]
+    return pairs if has_house_rules else pairs[:1]
+
+
+def _reason_differs(key: tuple[Any, ...], one: SymbolicDecision, other: SymbolicDecision) -> Any:
+    return unequal(one.reasons.get(key, FALSE), other.reasons.get(key, FALSE))
 
 
 class _RuleSetComparison:
@@ -134,6 +159,7 @@ class _RuleSetComparison:
         conditions = [condition for item in every for condition in (item.when, item.cleared) if condition is not None]
         self.space = Space(conditions)
         self.sides = SymbolicRules(before, self.space, series[0]), SymbolicRules(after, self.space, series[1])
+        self.decisions = _decisions(*self.sides)
         self.swapped = _swapped(before, after)
         self.search = SpaceSearch(self.space)
         self.search.add(differing_condition(*self.sides)(None))
@@ -146,8 +172,16 @@ class _RuleSetComparison:
             )
         self.responsible = {rule: self.search.named(when) for rule, when in self._responsible().items()}
         self.rules = Count(self.search, list(self.responsible.values()))
-        self.step = [self.search.named(term) for side in self.sides for term in (*side.runner.values(), side.starts)]
+        self.step = [self.search.named(term) for term in self._step()]
         """The runner of a deployment and whether it starts, before and after."""
+
+    def _step(self) -> Iterator[Any]:
+        (one, other), *alone = self.decisions
+        yield from (*one.runner.values(), one.starts, *other.runner.values(), other.starts)
+        for one, other in alone:
+            steps = [(*each.runner.values(), each.starts) for each in (one, other)]
+            changes = any_of(unequal(*terms) for terms in zip(*steps, strict=True))
+            yield from (all_of([changes, term]) for step in steps for term in step)
 
     def _responsible(self) -> dict[str, Any]:
         """For each edited rule, the condition under which it is responsible for a difference.
@@ -155,22 +189,18 @@ class _RuleSetComparison:
         A rule is responsible if its reason differs, or, if no edited rule's reason differs, if it holds.
         """
         edited = {rule: when for rule, when in self._edited().items() if not z3.is_false(z3.simplify(when))}
-        reasons = [side.reasons() for side in self.sides]
-        keys = {**reasons[0], **reasons[1]}
-        reason_differs = {
-            rule: any_of(
-                [unequal(reasons[0].get(key, FALSE), reasons[1].get(key, FALSE)) for key in keys if key[0] == rule]
-                + [self._moved(rule, reasons[0])]
-            )
-            for rule in edited
-        }
+        reason_differs = {rule: any_of(self._differing_reasons(rule)) for rule in edited}
         no_reason_differs = none_of(reason_differs.values())
         return {
             rule: any_of([reason_differs[rule], all_of([no_reason_differs, holds])]) for rule, holds in edited.items()
         }
 
-    def _moved(self, rule: str, reasons: dict[tuple[Any, ...], Any]) -> Any:
-        return any_of(_all_apply(pair, reasons) for pair in self.swapped if pair[0] == rule)
+    def _differing_reasons(self, rule: str) -> Iterator[Any]:
+        """The conditions under which a reason of the rule differs, or its place among the reasons."""
+        for one, other in self.decisions:
+            keys = dict.fromkeys([*one.reasons, *other.reasons])
+            yield from (_reason_differs(key, one, other) for key in keys if key[0] == rule)
+            yield from (_all_apply(pair, one.reasons) for pair in self.swapped if pair[0] == rule)
 
     def _edited(self) -> dict[str, Any]:
         """For each rule, the condition under which it holds in only one set, or holds and differs.
@@ -234,10 +264,12 @@ class _RuleSetComparison:
     def _change(self, model: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Difference:
         facts = self.space.stated(model)
         expected = tuple(_answer(side, model) for side in self.sides)
-        answers = replay(facts)
-        check_replay(facts, expected, answers)
+        before, after = replay(facts)
+        check_replay(facts, expected, (before, after))
+        if before.alone == after.alone:
+            before, after = replace(before, upstream=None), replace(after, upstream=None)
         rules = tuple(name for name, when in self.responsible.items() if holds_in(model, when))
-        return Difference(rules[0], rules, facts, *answers)
+        return Difference(rules[0], rules, facts, before, after)
 
 
 def check_replay(facts: Facts, expected: object, found: object) -> None:
@@ -258,10 +290,14 @@ def _all_apply(pair: tuple[str, str], reasons: dict[tuple[Any, ...], Any]) -> An
 
 
 def _answer(side: SymbolicRules, model: Any) -> ProofOutcome:
-    runner: Runner | None = next(which for which, when in side.runner.items() if holds_in(model, when))
-    outcome = next(which for which, when in side.outcomes().items() if holds_in(model, when))
-    reasons = sorted((rule, effect) for (rule, _, effect, _), when in side.reasons().items() if holds_in(model, when))
-    return ProofOutcome(runner, outcome, holds_in(model, side.starts), tuple(reasons))
+    return _outcome(side.decision, model).beside(_outcome(side.alone, model))
+
+
+def _outcome(decision: SymbolicDecision, model: Any) -> ProofOutcome:
+    runner: Runner | None = next(which for which, when in decision.runner.items() if holds_in(model, when))
+    outcome = next(which for which, when in decision.outcomes.items() if holds_in(model, when))
+    reasons = sorted((rule, effect) for (rule, _, effect, _), when in decision.reasons.items() if holds_in(model, when))
+    return ProofOutcome(runner, outcome, holds_in(model, decision.starts), tuple(reasons))
 
 
 def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:

@@ -63,7 +63,7 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
 
 def _group_document(group: EffectGroup) -> dict[str, Any]:
     (before, starts_before), (after, starts_after) = group.before, group.after
-    document = {
+    document: dict[str, Any] = {
         "consequence": group.consequence.name.lower().replace("_", "-"),
         "rule": group.rule,
         "from": {"runner": before, "starts": starts_before},
@@ -72,6 +72,9 @@ def _group_document(group: EffectGroup) -> dict[str, Any]:
         "classes": len(group.effects),
         "example": {"releases": group.example.releases, "facts": group.example.change.facts},
     }
+    if group.upstream is not None:
+        sides = (dict(zip(("runner", "starts"), side, strict=True)) for side in group.upstream)
+        document["upstream"] = dict(zip(("from", "to"), sides, strict=True))
     return document if group.since is None else {**document, "since": group.since.isoformat()}
 
 
@@ -130,5 +133,7 @@ def request_document(change: RequestDifference) -> dict[str, Any]:
 
 
 def _answer(answer: ProofOutcome) -> dict[str, Any]:
+    """A decision as a JSON document, which contains ``upstream`` if that of vLLM alone is another one that changes."""
     reasons = [{"rule": rule, "effect": effect} for rule, effect in answer.reasons]
-    return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": reasons}
+    document = {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": reasons}
+    return document if answer.upstream is None else {**document, "upstream": _answer(answer.upstream)}

@@ -285,4 +285,6 @@ def _compared_fields(decision: Decision) -> tuple[Any, ...]:
         decision.unsupported_features,
         [(reason.rule, reason.effect, reason.message) for reason in decision.reasons],
         [(problem.rule, problem.message) for problem in decision.known_problems],
+        decision.upstream,
+        decision.set_env,
     )

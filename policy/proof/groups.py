@@ -1,7 +1,7 @@
 """Group the effects of an edit for readers, by the responsible rule and the change of runner and start.
 
-Owns the order of groups: broken starts first, then changes of the runner, then other changes of the start, and last
-decisions where only the reasons change.
+Owns the order of groups: broken starts first, then changes of the runner, then other changes of the start, then
+decisions of vLLM alone that house rules hide, and last decisions where only the reasons change.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from policy.proof.edit import Edit, EditEffect
 
 RunnerAndStart: TypeAlias = tuple[str | None, bool]
+Change: TypeAlias = tuple[RunnerAndStart, RunnerAndStart]
 
 
 class Consequence(IntEnum):
@@ -27,19 +28,22 @@ class Consequence(IntEnum):
     BREAKS_START = 0
     OTHER_RUNNER = 1
     OTHER_START = 2
-    OTHER_REASONS = 3
+    OTHER_UPSTREAM = 3
+    OTHER_REASONS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class EffectGroup:
     """The effects of one rule with the same change of runner and start; ``releases`` are those of all ``effects``.
 
-    ``since`` is the first day of the effects, or ``None`` for today.
+    ``upstream`` is the change of vLLM's own runner and start, if nothing but these and the reasons change. ``since`` is
+    the first day of the effects, or ``None`` for today.
     """
 
     rule: str
     before: RunnerAndStart
     after: RunnerAndStart
+    upstream: Change | None
     since: date | None
     releases: tuple[str, ...]
     effects: tuple[EditEffect, ...]
@@ -52,21 +56,18 @@ class EffectGroup:
     @property
     def consequence(self) -> Consequence:
         """What the change means for the group's deployments."""
-        return consequence(self.before, self.after)
-
-
-def consequence(before: RunnerAndStart, after: RunnerAndStart) -> Consequence:
-    """What a change of runner and start means for a deployment."""
-    if before[1] and not after[1]:
-        return Consequence.BREAKS_START
-    if before[0] != after[0]:
-        return Consequence.OTHER_RUNNER
-    return Consequence.OTHER_START if before[1] != after[1] else Consequence.OTHER_REASONS
+        if self.before[1] and not self.after[1]:
+            return Consequence.BREAKS_START
+        if self.before[0] != self.after[0]:
+            return Consequence.OTHER_RUNNER
+        if self.before[1] != self.after[1]:
+            return Consequence.OTHER_START
+        return Consequence.OTHER_REASONS if self.upstream is None else Consequence.OTHER_UPSTREAM
 
 
 def groups_of(edit: Edit) -> tuple[EffectGroup, ...]:
     """The groups of an edit's effects: the worst first, then by rule, then deployments that started before."""
-    found: dict[tuple[str, RunnerAndStart, RunnerAndStart, date | None], list[EditEffect]] = {}
+    found: dict[tuple[str, RunnerAndStart, RunnerAndStart, Change | None, date | None], list[EditEffect]] = {}
     for effect in edit.effects:
         found.setdefault((*_key(effect.change), effect.since), []).append(effect)
     groups = [EffectGroup(*key, _releases(effects, edit.compared), tuple(effects)) for key, effects in found.items()]
@@ -74,8 +75,16 @@ def groups_of(edit: Edit) -> tuple[EffectGroup, ...]:
     return tuple(sorted(groups, key=lambda group: (group.consequence, rules.index(group.rule), not group.before[1])))
 
 
-def _key(change: Difference) -> tuple[str, RunnerAndStart, RunnerAndStart]:
-    return change.rule, _runner_and_start(change.before), _runner_and_start(change.after)
+def _key(change: Difference) -> tuple[str, RunnerAndStart, RunnerAndStart, Change | None]:
+    return change.rule, _runner_and_start(change.before), _runner_and_start(change.after), upstream_change(change)
+
+
+def upstream_change(change: Difference) -> Change | None:
+    """The change of vLLM's own runner and start, if those of the decision by all rules stay the same."""
+    if _runner_and_start(change.before) != _runner_and_start(change.after):
+        return None
+    before, after = _runner_and_start(change.before.alone), _runner_and_start(change.after.alone)
+    return None if before == after else (before, after)
 
 
 def _runner_and_start(outcome: ProofOutcome) -> RunnerAndStart:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from policy.proof.difference import ProofOutcome
 from policy.request.request import read_request
 from policy.rules.known_problems import EFFECT as PROBLEM_EFFECT
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
     from policy.decision.decision import Decision
     from policy.policy import Policy
-    from policy.request.request import Request
 
 
 class PolicyPair:
@@ -26,20 +27,18 @@ class PolicyPair:
 
     def __call__(self, facts: dict[str, Any]) -> tuple[ProofOutcome, ProofOutcome]:
         """The decisions of both policies on these facts, which are legal and nested as in a request."""
-        before, after = (_answer(decide(policy, release, facts, self._today)) for policy, release in self._sides)
+        before, after = (_answer(policy, release, facts, self._today) for policy, release in self._sides)
         return before, after
 
 
-def decide(policy: Policy, release: str, facts: dict[str, Any], today: date) -> Decision:
-    """The decision on these facts for a known release."""
-    return policy.decide(_request(policy, release, facts), today)
+def _answer(policy: Policy, release: str, facts: dict[str, Any], today: date) -> ProofOutcome:
+    """The decision on these facts for a known release, with that of vLLM alone."""
+    request = read_request({"vllm_version": release, "facts": facts}, policy.releases)
+    whole, alone = (_outcome(policy.decide(each, today)) for each in (request, replace(request, upstream_only=True)))
+    return whole.beside(alone)
 
 
-def _request(policy: Policy, release: str, facts: dict[str, Any]) -> Request:
-    return read_request({"vllm_version": release, "facts": facts}, policy.releases)
-
-
-def _answer(decision: Decision) -> ProofOutcome:
+def _outcome(decision: Decision) -> ProofOutcome:
     reasons = sorted(
         [(reason.rule, reason.effect) for reason in decision.reasons]
         + [(problem.rule, PROBLEM_EFFECT) for problem in decision.known_problems]

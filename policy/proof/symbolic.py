@@ -34,8 +34,24 @@ class SymbolicRuling:
     cleared: list[Any]
 
 
+@dataclass(frozen=True)
+class SymbolicDecision:
+    """The conditions of a decision: of each runner and outcome, of a start, and of each reason, by rule and text.
+
+    Reasons are those of an answer with its refusals and warnings.
+    """
+
+    runner: dict[Runner | None, Any]
+    starts: Any
+    outcomes: dict[str | None, Any]
+    reasons: dict[tuple[Any, ...], Any]
+
+
 class SymbolicRules:
-    """The rules of a release as formulas: the decision, whether vLLM starts, and the reasons."""
+    """The rules of a release as formulas: the decision by all rules, and that of vLLM alone (``alone``).
+
+    Without house rules ``alone`` is the same object as ``decision``.
+    """
 
     def __init__(
         self, rules: Sequence[ReleaseRule], space: Space, series: Series, included: Sequence[Any] | None = None
@@ -48,11 +64,11 @@ class SymbolicRules:
             if any(item.rule.layer is Layer.HOUSE for item in rules)
             else self.upstream
         )
-        self.runner = self.both.runner
-        self.final = self._final_refusals()
-        unreadable = [when for rank, when in self.both.decides.items() if not _effect(rules, rank).is_readable]
-        self.starts = none_of([*unreadable, *self.final])
-        self._reason_conditions, self._outcomes = self._conditions_of_reasons(), self._conditions_of_outcomes()
+        self.decision = self._decision(self.both, self._final_refusals())
+        self.alone = (
+            self.decision if self.both is self.upstream else self._decision(self.upstream, self.upstream.refuses)
+        )
+        self.runner, self.starts = self.decision.runner, self.decision.starts
 
     def _ruling(
         self, *, upstream_only: bool, variable: bool | None = None, with_leaving: bool = True
@@ -176,25 +192,35 @@ class SymbolicRules:
 
     def reasons(self) -> dict[tuple[Any, ...], Any]:
         """The condition of each possible reason, refusal and warning of an answer, by rule and text."""
-        return self._reason_conditions
+        return self.decision.reasons
 
     def outcomes(self) -> dict[str | None, Any]:
         """The condition of each outcome."""
-        return self._outcomes
+        return self.decision.outcomes
 
-    def _conditions_of_reasons(self) -> dict[tuple[Any, ...], Any]:
+    def _decision(self, ruling: SymbolicRuling, refuses: list[Any]) -> SymbolicDecision:
+        """The decision by a ruling, where ``refuses`` has the conditions under which each rule refuses to start."""
+        unreadable = [when for rank, when in ruling.decides.items() if not _effect(self.rules, rank).is_readable]
+        return SymbolicDecision(
+            ruling.runner,
+            none_of([*unreadable, *refuses]),
+            self._conditions_of_outcomes(ruling),
+            self._conditions_of_reasons(ruling, refuses),
+        )
+
+    def _conditions_of_reasons(self, ruling: SymbolicRuling, refuses: list[Any]) -> dict[tuple[Any, ...], Any]:
         found: dict[tuple[Any, ...], Any] = {}
         for n, item in enumerate(self.rules):
             effect = item.rule.effect
-            when = self.both.stands[n] if effect.decides or effect.exclusive or effect.lists else self.both.advises[n]
+            when = ruling.stands[n] if effect.decides or effect.exclusive or effect.lists else ruling.advises[n]
             if effect.refuses:
-                when = self.final[n]
+                when = refuses[n]
             found[item.rule.id, effect.layer, effect.name, item.range.template.text] = when
         return found
 
-    def _conditions_of_outcomes(self) -> dict[str | None, Any]:
+    def _conditions_of_outcomes(self, ruling: SymbolicRuling) -> dict[str | None, Any]:
         found: dict[str | None, list[Any]] = {}
-        for rank, when in self.both.decides.items():
+        for rank, when in ruling.decides.items():
             found.setdefault(_effect(self.rules, rank).outcome, []).append(when)
         return {outcome: any_of(when) for outcome, when in found.items()}
 

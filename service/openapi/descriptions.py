@@ -322,6 +322,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "outcome": OUTCOME,
         "starts": STARTS,
         "reasons": "the rules that apply, with their effects",
+        "upstream": "the decision of vLLM alone, if it is another one that changes",
     },
     "LogRecord": {
         "decision_id": "the id of the decision",

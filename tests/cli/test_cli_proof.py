@@ -21,6 +21,7 @@ from ruletexts import rule_text
 from policy.cli import edit_report
 from policy.cli.edit_report import summary
 from policy.proof.difference import Difference, ProofOutcome
+from policy.proof.documents import edit_document
 from policy.proof.edit import Edit, EditEffect, FleetCount, FleetOutcome, RequestEffect
 from policy.proof.requests import RequestDifference, RequestOutcome
 from policy.render import as_text
@@ -324,6 +325,38 @@ def test_only_the_worst_of_many_groups_are_shown_and_the_others_are_counted() ->
     assert text[more - 2] == "  rule-8: V1 → V2, 0.22.0"
     assert "2 more groups of deployments; all classes are below." in edit_report.markdown(found, None)
     assert "rule-10: V1 → V2" in as_text(edit_report.edit(found, None, full=True))
+
+
+def test_a_change_of_vllms_own_decision_that_house_rules_hide_is_a_group_of_its_own() -> None:
+    alone = replace(V2, reasons=(("refuse", "refuse-v2"),), starts=False)
+    change = Difference("refuse", (), {}, replace(V1, upstream=V2), replace(V1, upstream=alone))
+    found = Edit({"0.22.0": "0.22.0"}, (), (EditEffect(("0.22.0",), change), group(1)))
+    assert as_text(edit_report.edit(found, None)).splitlines()[3:6] == [
+        "Deployments that vLLM alone decides otherwise",
+        "  refuse: V1 (vLLM alone: V2 → V2 (fails to start)), 0.22.0",
+        "    e.g. {}",
+    ]
+    assert as_text(edit_report.edit(found, None, full=True)).splitlines()[1:3] == [
+        "  refuse: V1 (vLLM alone: V2 → V2 (fails to start))",
+        "    + refuse (refuse-v2)",
+    ]
+    document = edit_document(found, None)
+    assert document["changes"][0]["to"] == {
+        "runner": "v1",
+        "outcome": "default",
+        "starts": True,
+        "reasons": [],
+        "upstream": {
+            "runner": "v2",
+            "outcome": "default",
+            "starts": False,
+            "reasons": [{"rule": "refuse", "effect": "refuse-v2"}],
+        },
+    }
+    assert (document["groups"][1]["consequence"], document["groups"][1]["upstream"]) == (
+        "other-upstream",
+        {"from": {"runner": "v2", "starts": True}, "to": {"runner": "v2", "starts": False}},
+    )
 
 
 def of_requests(number: int) -> RequestEffect:

@@ -18,7 +18,7 @@ from tables import table
 
 from policy.checks import candidate
 from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
-from policy.checks.comparison import MemberChange, SandboxResult, compare, read_result
+from policy.checks.comparison import ClassOutcome, MemberChange, SandboxResult, compare, read_result
 from policy.errors import RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.vocabulary import VARIABLE
 from policy.request.request import read_request
@@ -43,7 +43,7 @@ KV = {
 def _loaded_rules_once(monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue) -> None:
     """Let jobs of this process read only the files that differ from the loaded ones; other processes read all."""
 
-    def load_changed(sources: Sources, *, before: Catalogue | None) -> Catalogue:
+    def load_changed(sources: Sources, *, before: Catalogue | None = None) -> Catalogue:
         return load(sources, before=before or catalogue)
 
     monkeypatch.setattr(candidate, "load", load_changed)
@@ -350,6 +350,20 @@ def test_a_candidate_that_changes_nothing_gives_no_changes(sources: Sources, pol
     assert (
         compare(current(policy), run_job(job(sources, rule("new-rule", when={"lora_config": "present"})))).changes == []
     )
+
+
+def test_changes_for_all_have_those_of_vllms_own_decision_that_house_rules_hide(sources: Sources) -> None:
+    when = {VARIABLE: "absent", "kv_transfer_config": "present"}
+    refusal = rule_text("refusal", "refuse-v2", when, vllm=">=0.24,<0.25", order=9999)
+    request = {**KV, "vllm_version": "0.24.0", "layers": ["upstream"]}
+    found = run_job(msgspec.structs.replace(job(sources, refusal, request=request), for_all=True))
+    assert found.decision is not None
+    assert not found.decision.starts
+    assert found.affected
+    assert {each.rule for each in found.affected} == {"refusal"}
+    assert {(each.to.runner, each.to.starts) for each in found.affected} == {("v1", True)}
+    alone = [each.to.upstream for each in found.affected]
+    assert all(isinstance(each, ClassOutcome) and not each.starts for each in alone)
 
 
 def test_a_candidate_that_was_refused_cannot_be_compared(sources: Sources, policy: Policy) -> None:

@@ -140,7 +140,8 @@ UPSTREAM = {"v2": V2, "moe": rule_text("moe", "not-default", MOE)}
 @pytest.mark.parametrize(
     ("house", "expected"),
     [
-        ({"wall": house_rule("wall", "always")}, ["upstream/moe.yaml", "upstream/v2.yaml"]),
+        ({"wall": house_rule("wall", "always")}, []),
+        ({"wall": house_rule("wall", "always"), "part": house_rule("part", MOE)}, ["house/part.yaml"]),
         ({"wall": house_rule("wall", "always", until="2027-03-01")}, []),
         (
             {
@@ -157,7 +158,7 @@ UPSTREAM = {"v2": V2, "moe": rule_text("moe", "not-default", MOE)}
             [],
         ),
     ],
-    ids=["no end", "an end", "ends first", "ends last"],
+    ids=["beside upstream rules", "no end", "an end", "ends first", "ends last"],
 )
 def test_a_rule_is_redundant_only_if_it_is_redundant_on_every_day(house: dict[str, str], expected: list[str]) -> None:
     proof = prove(with_house(UPSTREAM, house))

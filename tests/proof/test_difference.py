@@ -19,7 +19,7 @@ from policy.proof.edit import Edit, edit_of
 from policy.proof.replay import PolicyPair
 from policy.proof.search import ProofFailed
 from policy.proof.space import Choice, Space
-from policy.proof.symbolic import SymbolicRules
+from policy.proof.symbolic import SymbolicDecision, SymbolicRules
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 from policy.rules.releases import series
@@ -74,16 +74,25 @@ def test_the_symbolic_rules_agree_with_the_engine(policy: Policy, release: str) 
         model = solver.model()
         while solver.num_scopes():
             solver.pop()
-        reasons = {
-            key[0::2] for key, when in side.reasons().items() if z3.is_true(model.eval(when, model_completion=True))
-        }
-        runner = next(
-            which for which, when in side.runner.items() if z3.is_true(model.eval(when, model_completion=True))
-        )
-        starts = z3.is_true(model.eval(side.starts, model_completion=True))
         facts = space.stated(model)
         answer, _ = replay(facts)
-        assert (answer.runner, answer.starts, set(answer.reasons)) == (runner, starts, reasons), facts
+        assert shown(answer) == evaluated(side.decision, model), facts
+        assert shown(answer.alone) == evaluated(side.alone, model), facts
+
+
+def shown(answer: ProofOutcome) -> tuple[Any, ...]:
+    return answer.runner, answer.starts, set(answer.reasons)
+
+
+def evaluated(decision: SymbolicDecision, model: Any) -> tuple[Any, ...]:
+    """The runner, start and reasons of a decision in a model."""
+
+    def holds(when: Any) -> bool:
+        return z3.is_true(model.eval(when, model_completion=True))
+
+    reasons = {(rule, effect) for (rule, _, effect, _), when in decision.reasons.items() if holds(when)}
+    runner = next(which for which, when in decision.runner.items() if holds(when))
+    return runner, holds(decision.starts), reasons
 
 
 def deployments(space: Space, names: list[str]) -> Iterator[Facts]:
@@ -351,15 +360,17 @@ def test_an_edit_of_a_rule_that_has_ended_changes_nothing(sources: Sources) -> N
 UTILIZATION = "cache_config.gpu_memory_utilization"
 
 
+def small_policy(rules: dict[str, str], *known: str) -> Policy:
+    """The policy of a few rules by path."""
+    return Policy(load(Sources({"releases.yaml": f"known: {list(known)}\ndefault: '{known[-1]}'\n", **rules})))
+
+
 def with_note(when: Any | None) -> Policy:
     """The policy of two releases, of which the first has another default for ``UTILIZATION``; ``when`` is of advice."""
-    texts = {"v1": rule_text("v1", "fallback-v1", vllm=">=0.19")}
+    rules = {"upstream/v1.yaml": rule_text("v1", "fallback-v1", vllm=">=0.19")}
     if when is not None:
-        texts["note"] = rule_text("note", "advise", when, vllm=">=0.19")
-    releases = "known: ['0.19.0', '0.20.0']\ndefault: '0.20.0'\n"
-    return Policy(
-        load(Sources({"releases.yaml": releases, **{f"upstream/{name}.yaml": text for name, text in texts.items()}}))
-    )
+        rules["upstream/note.yaml"] = rule_text("note", "advise", when, vllm=">=0.19")
+    return small_policy(rules, "0.19.0", "0.20.0")
 
 
 @pytest.mark.parametrize("when", [{UTILIZATION: 0.92}, {UTILIZATION: {"more_than": 0.91, "less_than": 0.93}}])
@@ -369,3 +380,44 @@ def test_the_default_of_newer_releases_can_be_stated_in_older_ones(when: Any) ->
         (("0.19.0",), nested({UTILIZATION: 0.92})),
         (("0.20.0",), {}),
     ]
+
+
+LORA: dict[str, Any] = {"lora_config": "present"}
+BELOW_A_HOUSE_RULE: dict[str, str] = {
+    "upstream/v2.yaml": rule_text("v2", "default-v2"),
+    "upstream/off.yaml": rule_text("off", "override-v1", {"env.VLLM_USE_V2_MODEL_RUNNER": False}),
+    "house/lora.yaml": rule_text(
+        "lora", "fallback-v1", LORA, owner="tests", review_by="2027-03-01", blocked_by="nothing"
+    ),
+}
+V2_ALONE = ("v2", True, "v2", True)
+
+
+@pytest.mark.parametrize(
+    ("rule", "alone"),
+    [
+        (rule_text("rule", "refuse-v2", LORA, order=1), ("v2", True, "v2", False)),
+        (rule_text("rule", "not-default", LORA), ("v2", True, "v1", True)),
+        (rule_text("rule", "advise", LORA, runner="v2"), V2_ALONE),
+        (rule_text("rule", "known-problem", LORA, runner="v2", symptom="slow", certainty="reported"), V2_ALONE),
+    ],
+    ids=["refusal", "other runner", "advice", "known problem"],
+)
+def test_what_a_house_rule_hides_of_vllms_own_decision_is_a_difference(rule: str, alone: tuple[Any, ...]) -> None:
+    before = small_policy(BELOW_A_HOUSE_RULE, "0.22.0")
+    after = small_policy({**BELOW_A_HOUSE_RULE, "upstream/rule.yaml": rule}, "0.22.0")
+    changes = [effect.change for effect in edit_of(before, after).effects]
+    assert {change.rule for change in changes} == {"rule"}
+    [change] = [change for change in changes if change.facts == {"lora_config": {}}]
+    assert step(change.before, change.after) == ("v1", True, "v1", True)
+    assert step(change.before.alone, change.after.alone) == alone
+    assert change.before.alone != change.after.alone
+    assert not edit_of(after, after).effects
+
+
+def test_a_house_rule_alone_changes_nothing_of_vllms_own_decision() -> None:
+    without = {path: text for path, text in BELOW_A_HOUSE_RULE.items() if path.startswith("upstream/")}
+    edit = edit_of(small_policy(without, "0.22.0"), small_policy(BELOW_A_HOUSE_RULE, "0.22.0"))
+    changes = [effect.change for effect in edit.effects]
+    assert ("v2", True, "v1", True) in {step(change.before, change.after) for change in changes}
+    assert {(change.before.upstream, change.after.upstream) for change in changes} == {(None, None)}
