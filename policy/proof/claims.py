@@ -17,7 +17,7 @@ from policy.proof.difference import differences, differing_condition, meaning
 from policy.proof.replay import PolicyPair
 from policy.proof.requests import RequestClaims, request_meaning
 from policy.proof.search import solver_of
-from policy.proof.space import Space
+from policy.proof.space import Space, any_of
 from policy.proof.symbolic import SymbolicRules
 from policy.rules.releases import series, spans
 from policy.rules.rule import LONG_AGO
@@ -43,7 +43,8 @@ class Proof:
 def prove(policy: Policy, steps: Steps, progress: Callable[[str], None] = lambda _: None) -> Proof:
     """Check every claim for every release of a loaded policy; ``steps`` are that policy's.
 
-    A rule must matter on some day on which it is in force, together with the house rules that have not ended by then.
+    A rule must matter on some day on which it is in force, together with the house rules that have not ended by then,
+    or for vLLM alone.
     Releases are compared by all their rules. ``progress`` is called with the name of each release and step before its
     proof.
 
@@ -118,14 +119,15 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
 def _matters(
     solver: Any, whole: SymbolicRules, n: int, included: Sequence[Any], differing: Callable[[str | None], Any]
 ) -> bool:
-    """Whether the rule changes any answer.
+    """Whether the rule changes any answer, by all rules or by vLLM alone.
 
     A rule that lists, refuses or advises changes the answer whenever it applies. A rule that decides changes it if the
     answer differs without the rule: if ``differing`` holds where all other rules are ``included``.
     """
     rule = whole.rules[n].rule
     if rule.effect.lists is not None or not (rule.effect.decides or rule.effect.exclusive):
-        when = next(when for (rule_id, *_), when in whole.reasons().items() if rule_id == rule.id)
+        reasons = [*whole.decision.reasons.items(), *whole.alone.reasons.items()]
+        when = any_of(when for (rule_id, *_), when in reasons if rule_id == rule.id)
         return bool(solver.check(when) == z3.sat)
     solver.push()
     solver.add(differing(rule.id), *(z3.Not(each) if m == n else each for m, each in enumerate(included)))

@@ -134,7 +134,11 @@ def house_rule(name: str, when: Any, **members: str) -> str:
     return rule_text(name, "fallback-v1", when, **dates, **members)
 
 
-UPSTREAM = {"v2": V2, "moe": rule_text("moe", "not-default", MOE)}
+UPSTREAM = {
+    "v2": V2,
+    "moe": rule_text("moe", "not-default", MOE),
+    "note": rule_text("note", "advise", "always", runner="v2"),
+}
 
 
 @pytest.mark.parametrize(
