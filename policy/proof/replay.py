@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from policy.errors import RequestInvalid
 from policy.proof.difference import ProofOutcome
+from policy.proof.search import illegal
 from policy.request.request import read_request
 from policy.rules.known_problems import EFFECT as PROBLEM_EFFECT
 from policy.rules.rule import LONG_AGO
@@ -32,8 +34,15 @@ class PolicyPair:
 
 
 def _answer(policy: Policy, release: str, facts: dict[str, Any], today: date) -> ProofOutcome:
-    """The decision on these facts for a known release, with that of vLLM alone."""
-    request = read_request({"vllm_version": release, "facts": facts}, policy.releases)
+    """The decision on these facts for a known release, with that of vLLM alone.
+
+    Raises:
+        ProofFailed: the facts are not legal.
+    """
+    try:
+        request = read_request({"vllm_version": release, "facts": facts}, policy.releases)
+    except RequestInvalid as error:
+        raise illegal(facts) from error
     whole, alone = (_outcome(policy.decide(each, today)) for each in (request, replace(request, upstream_only=True)))
     return whole.beside(alone)
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import z3
 
-from policy.errors import Fault
+from policy.errors import Fault, RequestFault
 from policy.facts.facts import read_row
 from policy.facts.vocabulary import FACTS_WITH_REQUEST
 from policy.proof.difference import check_replay
-from policy.proof.search import SpaceSearch, solver_of
+from policy.proof.search import SpaceSearch, illegal, solver_of
 from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
 from policy.rules.conditions import leaves
 from policy.rules.effects import Runner
@@ -112,13 +112,20 @@ class RequestReplay:
         self._sides = before, after
 
     def __call__(self, facts: Facts) -> tuple[RequestOutcome, RequestOutcome]:
-        """The answers of both policies on these facts, nested as in a case of a rule."""
+        """The answers of both policies on these facts, nested as in a case of a rule.
+
+        Raises:
+            ProofFailed: the facts are not legal.
+        """
         before, after = (_checked(checker, release, facts) for checker, release in self._sides)
         return before, after
 
 
 def _checked(checker: RequestChecker, release: str, facts: Facts) -> RequestOutcome:
-    row = read_row(facts, series(release), [])
+    faults: list[RequestFault] = []
+    row = read_row(facts, series(release), faults)
+    if faults:
+        raise illegal(facts)
     fired = checker.ruleset(release).fired(row)
     checks = [runner_check(runner, fired, row) for runner in RUNNERS]
     rules = (

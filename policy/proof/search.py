@@ -7,6 +7,7 @@ this one has learned: ``rules prove`` takes 15 instead of 29 s of processor time
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import z3
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 class ProofFailed(PolicyError):
     """The solver has no answer, or a different one than the policy: one of the two implementations is wrong."""
+
+
+def illegal(facts: dict[str, Any]) -> ProofFailed:
+    """The failure of a proof whose solver found facts that a request cannot have."""
+    return ProofFailed(f"the solver found illegal facts; report it with these: {json.dumps(facts)}")
 
 
 def solver_of(formulas: Iterable[Any]) -> Any:

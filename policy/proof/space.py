@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from ctypes import c_int
 from itertools import pairwise
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
 import z3
 
 from policy.facts.facts import nested, to_json
 from policy.facts.vocabulary import ALL_FACTS, VARIABLE, FactKind, ancestors, parse_variable
-from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves, shares
+from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves, middle, shares
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _values(fact: Fact, comparisons: Sequence[Leaf]) -> list[Any]:
         case FactKind.SHARE:
             return shares(operands)
         case FactKind.NUMBER:
-            return _numbers(operands)
+            return _numbers(fact, operands)
         case FactKind.LIST:
             return [(), (_another([]),)]
     named = {
@@ -228,12 +229,16 @@ def _values(fact: Fact, comparisons: Sequence[Leaf]) -> list[Any]:
     return [*sorted(named), _another(named), *([None] if fact.nullable else [])]
 
 
-def _numbers(operands: Sequence[float | None]) -> list[float | None]:
-    """A number of each group that these operands distinguish: small whole ones first, negative ones last."""
+def _numbers(fact: Fact, operands: Sequence[float | None]) -> list[float | None]:
+    """A number of each group that these operands distinguish: small whole ones first, negative ones last.
+
+    The whole number after a large one is exact, as the sum of a large ``float`` and 1 would not be.
+    """
     bounds: list[float] = sorted({0, *(operand for operand in operands if operand is not None)})
-    between = [low + 1 if low + 1 < high else (low + high) / 2 for low, high in pairwise(bounds)]
-    numbers = [*bounds, *between, bounds[0] - 1, bounds[-1] + 1]
-    return [*sorted(numbers, key=lambda number: (number < 0, number != int(number), abs(number))), None]
+    between = [floor(low) + 1 if floor(low) + 1 < high else middle(low, high) for low, high in pairwise(bounds)]
+    numbers = {*bounds, *between, ceil(bounds[0]) - 1, floor(bounds[-1]) + 1}
+    legal = filter(fact.admits, numbers)
+    return [*sorted(legal, key=lambda number: (number < 0, number != int(number), abs(number))), None]
 
 
 def _another(named: Collection[str]) -> str:

@@ -169,8 +169,15 @@ def _joined(kind: type[And | Or], parts: Sequence[Condition | bool], *, decides:
 def shares(operands: Iterable[float | None]) -> list[float | None]:
     """A share for each group that comparisons with these operands distinguish, ascending, and ``None``."""
     bounds = sorted({operand for operand in operands if operand is not None})
-    between = [round((low + high) / 2, 6) for low, high in pairwise([0, *bounds, 1]) if low < high]
-    return [*sorted({*bounds, *between}), None]
+    between = [middle(low, high) for low, high in pairwise([0, *bounds, 1]) if low < high]
+    return [*sorted(share for share in {*bounds, *between} if share > 0), None]
+
+
+def middle(low: float, high: float) -> float:
+    """A number between two, with few digits if possible; one of the two if there is none between them."""
+    exact = (low + high) / 2
+    short = round(exact, 6)
+    return short if low < short < high else exact
 
 
 def holds(leaf: Leaf, value: Any) -> bool:

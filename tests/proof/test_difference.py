@@ -382,6 +382,29 @@ def test_the_default_of_newer_releases_can_be_stated_in_older_ones(when: Any) ->
     ]
 
 
+SMALLEST_SHARES: list[tuple[Any, list[float]]] = [
+    ({"less_than": 0.000001}, [0.0000005]),
+    ({"less_than": 5e-324}, []),
+    ({"more_than": 0.9, "less_than": 0.9000004}, [0.9000002]),
+    ({"more_than": 0.999999, "less_than": 1}, [0.9999995]),
+    ({"more_than": 0.93, "less_than": 0.95}, [0.94]),
+]
+
+
+@pytest.mark.parametrize(("comparison", "expected"), SMALLEST_SHARES)
+def test_a_share_is_found_in_every_interval_that_has_one(comparison: Any, expected: list[float]) -> None:
+    effects = edit_of(with_note(None), with_note({UTILIZATION: comparison, "lora_config": "present"})).effects
+    assert [effect.change.facts["cache_config"]["gpu_memory_utilization"] for effect in effects] == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+def test_facts_that_no_request_can_have_fail_the_proof(policy: Policy) -> None:
+    replay = PolicyPair((policy, "0.22.0"), (policy, "0.22.0"))
+    with pytest.raises(ProofFailed, match=r"illegal facts.*gpu_memory_utilization"):
+        replay(nested({UTILIZATION: 0.0}))
+
+
 LORA: dict[str, Any] = {"lora_config": "present"}
 BELOW_A_HOUSE_RULE: dict[str, str] = {
     "upstream/v2.yaml": rule_text("v2", "default-v2"),

@@ -144,6 +144,33 @@ def test_an_edit_shows_the_smallest_request_for_each_change_of_a_verdict(
     assert changes(before, after) == expected
 
 
+LARGEST = 2**63 - 1
+TEMPERATURES: list[tuple[Any, list[float]]] = [
+    ({"more_than": 1e17}, [10**17 + 1]),
+    ({"less_than": -1e17}, [-(10**17) - 1]),
+    ({"more_than": 1e17, "less_than": 1e17 + 16}, [10**17 + 1]),
+    ({"more_than": LARGEST}, []),
+    ({"less_than": -LARGEST}, []),
+    ({"more_than": 9007199254740992, "less_than": 9007199254740994}, [9007199254740993]),
+    ({"more_than": 0.1, "less_than": 0.2}, [0.15]),
+    ({"more_than": 1, "less_than": 1.0000001}, [1.0000000500000001]),
+    ({"more_than": 1.5, "less_than": 3}, [2]),
+]
+
+
+@pytest.mark.parametrize(("comparison", "expected"), TEMPERATURES)
+def test_a_number_is_found_in_every_interval_that_has_one(comparison: Any, expected: list[float]) -> None:
+    after = {"limit": request_rule("limit", "refused", {"request.temperature": comparison})}
+    found = changes({}, after)
+    assert [facts["request"]["temperature"] for _, facts, *_ in found] == expected
+
+
+def test_facts_that_no_request_can_have_fail_the_proof() -> None:
+    replay = RequestReplay(*[(RequestChecker(policy_of({})), "0.23.0")] * 2)
+    with pytest.raises(ProofFailed, match=r"illegal facts.*temperature"):
+        replay({"request": {"temperature": float(2**63)}})
+
+
 def test_an_edit_of_a_rule_about_requests_affects_no_deployment() -> None:
     edit = edit_of(policy_of({}), policy_of({"limit": LIMIT}))
     assert edit.effects == ()
