@@ -24,11 +24,11 @@ from policy.parser.yamltree import MAX_BYTES
 from policy.rules.loader import (
     MAX_DEPTH,
     MAX_NAMES,
-    OTHER_SUFFIX,
     SUFFIX,
     Sources,
     SourcesReader,
     is_printable,
+    is_yaml,
     printable,
     read_folder,
 )
@@ -38,8 +38,6 @@ REVISION: Final = re.compile(r"refs/.*|[0-9a-f]{40}|[0-9a-f]{64}", re.DOTALL)
 PATH: Final = re.compile(r"/|\.\.?(/|$)")
 REFS: Final = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
 """The refs that git tries for a name."""
-LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
-"""Suffixes of symbolic links that may refer to folders or rules; others, such as a README, are skipped."""
 
 
 class RevisionNotFound(PolicyError):
@@ -184,24 +182,24 @@ class _TreeWalk:
                 name, "a submodule, whose files are in another repository; commit the files here, or remove it"
             )
         elif stat.S_ISLNK(mode):
-            if suffix in LINK_SUFFIXES:
+            if not suffix or is_yaml(suffix):  # it may refer to a folder or a rule, unlike a README
                 self.reader.fault(
                     name,
                     "a symbolic link, which is not followed in a git tree; commit the files instead, or remove it",
                 )
         elif stat.S_ISDIR(mode):
             self._folder(name, suffix, sha, depth)
-        elif suffix not in {SUFFIX, OTHER_SUFFIX}:
+        elif not is_yaml(suffix):
             return
         elif not is_printable(name):
             self.reader.fault(name, "the name is not printable UTF-8; rename it")
-        elif suffix == OTHER_SUFFIX:
+        elif suffix != SUFFIX:
             self.reader.fault(name, f"rule files end in `{SUFFIX}`; rename it")
         else:
             self._file(name, sha)
 
     def _folder(self, name: str, suffix: str, sha: ObjectID, depth: int) -> None:
-        if suffix in {SUFFIX, OTHER_SUFFIX}:
+        if is_yaml(suffix):
             self.reader.fault(name, "expected a file, got a folder; rename or remove it")
         elif depth == MAX_DEPTH:
             self.reader.fault(name, f"folders are nested more than {MAX_DEPTH} deep; move it up")

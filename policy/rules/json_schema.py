@@ -225,7 +225,7 @@ def rule_schema(layer: Layer) -> dict[str, Any]:
             _when_or_problem(layer),
             _evidence_if("stage", Stage.WORKER),
             _evidence_if("certainty", Certainty.CODE),
-            *map(_not_in_both, common),
+            *map(not_in_both, common),
             *map(_fields_of_effect, effects),
         ],
         "$defs": definitions(),
@@ -252,7 +252,7 @@ def _in_rule_or_ranges(field: str) -> dict[str, Any]:
     return {"anyOf": [{"required": [field]}, {"properties": {"releases": {"items": {"required": [field]}}}}]}
 
 
-def _not_in_both(field: str) -> dict[str, Any]:
+def not_in_both(field: str) -> dict[str, Any]:
     """Forbids a field in the rule that is also in each of its ranges, because it would have no effect."""
     in_ranges = {"releases": {"type": "array", "minItems": 1, "items": {"required": [field]}}}
     return {"not": {"required": [field], "properties": in_ranges}}

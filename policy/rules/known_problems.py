@@ -119,14 +119,18 @@ def read_problem(fields: Mapping[str, YamlNode], rule: YamlNode, reader: FieldRe
             reader.fault(rule, f"a rule with the effect `{EFFECT}` has a `{name}`; add it; legal: {legal}")
     symptom = _on_scale(fields.get("symptom"), Symptom, "symptom", reader)
     certainty = _on_scale(fields.get("certainty"), Certainty, "certainty", reader)
-    node = fields.get("fixed_in")
-    fixed_in = None
-    if node is not None:
-        if isinstance(node.value, str) and FINAL_RELEASE.fullmatch(node.value):
-            fixed_in = node.value
-        else:
-            reader.fault(node, f'expected a release, got {described(node)}; write it as `"0.29.0"`')
+    fixed_in = read_fixed_in(fields.get("fixed_in"), reader)
     return ProblemDescription(symptom, certainty, fixed_in) if symptom and certainty else None
+
+
+def read_fixed_in(node: YamlNode | None, reader: FieldReader) -> str | None:
+    """The release that has a fix; ``None`` for an absent node or after a fault."""
+    if node is None:
+        return None
+    if isinstance(node.value, str) and FINAL_RELEASE.fullmatch(node.value):
+        return node.value
+    reader.fault(node, f'expected a release, got {described(node)}; write it as `"0.29.0"`')
+    return None
 
 
 def _on_scale(node: YamlNode | None, scale: type[Scale], what: str, reader: FieldReader) -> Scale | None:

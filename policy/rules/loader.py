@@ -113,6 +113,11 @@ def is_printable(name: str) -> bool:
     return printable(name) == name
 
 
+def is_yaml(suffix: str) -> bool:
+    """Whether files with this suffix look like rules; if it is not exactly ``.yaml``, that is a fault."""
+    return suffix.lower() in {SUFFIX, OTHER_SUFFIX}
+
+
 def default_folder() -> Path:
     """``rules/`` in the working directory if it has rules, else the rules in the package."""
     here = Path("rules")
@@ -189,13 +194,13 @@ def _read(entry: FolderEntry, reader: SourcesReader) -> None:
         reader.fault(entry.name, _why(entry, entry.status))
         return
     mode, suffix = entry.status.st_mode, PurePosixPath(entry.name).suffix
-    if suffix not in {SUFFIX, OTHER_SUFFIX}:
+    if not is_yaml(suffix):
         return
     if not is_printable(entry.name):
         reader.fault(entry.name, "the name is not printable UTF-8; rename it")
     elif not stat.S_ISREG(mode):
         reader.fault(entry.name, f"expected a file, got {kind_of(mode)}; rename or remove it")
-    elif suffix == OTHER_SUFFIX:
+    elif suffix != SUFFIX:
         reader.fault(entry.name, f"rule files end in `{SUFFIX}`; rename it")
     elif reader.has_room(entry.name, entry.status.st_size):
         try:

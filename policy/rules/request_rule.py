@@ -18,8 +18,9 @@ from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses
 from policy.rules.effects import Layer, Runner
+from policy.rules.known_problems import read_fixed_in
 from policy.rules.releases import MAX_RELEASES
-from policy.rules.rule import EXAMPLES, RULE_ONLY_FIELDS
+from policy.rules.rule import EXAMPLES, RULE_ONLY_FIELDS, check_overridden
 from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:
@@ -145,13 +146,12 @@ def read_request_rule(node: YamlNode, reader: FieldReader) -> RequestRule | None
     if name is not None and (name != stem or not NAME.fullmatch(name)):
         reader.fault(fields["id"], f"the id {quoted(name)} is not the file's name; write `id: {stem}`")
     effect = _choice(fields.get("effect"), EFFECTS, "effect of a rule about requests", reader)
-    texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "parameter", "fixed_in")}
-    references = reader.texts(fields.get("references"), "links")
-    ranges = [
-        part
-        for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
-        if (part := _read_range(item, fields, reader))
-    ]
+    texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "parameter")}
+    fixed_in = read_fixed_in(fields.get("fixed_in"), reader)
+    references = reader.links(fields.get("references"))
+    items = reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
+    check_overridden(fields, items, reader, RANGE_FIELDS)
+    ranges = [part for item in items if (part := _read_range(item, fields, reader))]
     gaps = []
     for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES):
         parts = reader.fields(item, "gap", ("vllm", "why"))
@@ -167,7 +167,7 @@ def read_request_rule(node: YamlNode, reader: FieldReader) -> RequestRule | None
         texts["title"],
         texts["why"],
         texts["remedy"],
-        texts["fixed_in"],
+        fixed_in,
         references,
         tuple(ranges),
         reader.path,

@@ -15,6 +15,7 @@ from policy.rules.json_schema import (
     DIALECT,
     LINK,
     NAME,
+    PROBLEM,
     RANGE,
     RELEASE,
     TEXT,
@@ -22,8 +23,9 @@ from policy.rules.json_schema import (
     definitions,
     facts_schema,
     member_schema,
+    not_in_both,
 )
-from policy.rules.request_rule import MEANINGS, REQUIRED_FIELDS
+from policy.rules.request_rule import MEANINGS, RANGE_FIELDS, REQUIRED_FIELDS
 
 RUNNER: Final = {"enum": [str(runner) for runner in Runner]}
 
@@ -51,7 +53,7 @@ def request_rule_schema() -> dict[str, Any]:
             "parameter": {**TEXT, "description": "the parameter that the answer names"},
             "why": TEXT,
             "remedy": TEXT,
-            "fixed_in": {**RELEASE, "description": "the release that has the fix"},
+            "fixed_in": {**PROBLEM["fixed_in"], "description": "the release that has the fix"},
             "references": {"oneOf": [LINK, {"type": "array", "items": LINK, "minItems": 1}]},
             "gaps": {
                 "type": "array",
@@ -75,6 +77,7 @@ def request_rule_schema() -> dict[str, Any]:
                 },
             },
         },
+        "allOf": [*map(not_in_both, RANGE_FIELDS)],
         "$defs": definitions(named=False, vocabulary=ALL_FACTS),
     }
 

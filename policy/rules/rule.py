@@ -27,7 +27,7 @@ from policy.rules.suggestions import suggest_effect
 from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policy.parser.yamltree import YamlNode
 
@@ -257,7 +257,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
             "set `review_by` to that day or an earlier one",
         )
     items = reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
-    _check_overridden(fields, items, reader)
+    check_overridden(fields, items, reader, HOUSE_RANGE_FIELDS)
     ranges = [part for item in items if (part := _read_range(item, fields, reader, effect, layer))]
     if problem is not None:
         _check_problem(problem, ranges, fields, reader)
@@ -449,9 +449,11 @@ def _read_range(
     )
 
 
-def _check_overridden(rule: Mapping[str, YamlNode], ranges: list[YamlNode], reader: FieldReader) -> None:
-    """Check that each field that the rule has for all ranges is used by at least one."""
-    for name in HOUSE_RANGE_FIELDS:
+def check_overridden(
+    rule: Mapping[str, YamlNode], ranges: list[YamlNode], reader: FieldReader, names: Iterable[str]
+) -> None:
+    """Check that each of these fields that the rule has for all ranges is used by at least one."""
+    for name in names:
         if name in rule and ranges and all(isinstance(item.value, dict) and name in item.value for item in ranges):
             reader.fault(rule[name], f"each range has its own `{name}`, so this one has no effect; remove it", key=True)
 

@@ -86,6 +86,8 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
         "expected a file, got a folder; rename or remove it",
     ),
     "other ending": ("house/a.yml", lambda path: path.touch(), "rule files end in `.yaml`; rename it"),
+    "ending in capitals": ("house/a.YAML", lambda path: path.touch(), "rule files end in `.yaml`; rename it"),
+    "other ending in capitals": ("house/a.Yml", lambda path: path.touch(), "rule files end in `.yaml`; rename it"),
     "name that is not UTF-8": (
         os.fsdecode(b"house/\xff.yaml"),
         lambda path: path.touch(),

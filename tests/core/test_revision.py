@@ -115,6 +115,7 @@ BROKEN: dict[str, BrokenEntry] = {
     ),
     "tree as a blob": (b"a.yaml", FILE, lambda r: r.tree(b"b.yaml", FILE, r.blob(b"b")), "a.yaml:1:1: the object "),
     "other ending": (b"a.yml", FILE, lambda r: r.blob(b"a"), "a.yml:1:1: rule files end in `.yaml`; rename it"),
+    "ending in capitals": (b"a.YAML", FILE, lambda r: r.blob(b"a"), "a.YAML:1:1: rule files end in `.yaml`; rename it"),
     "name that is not UTF-8": (
         b"\xff.yaml",
         FILE,

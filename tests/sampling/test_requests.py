@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.json import encode
+from ruleschemas import VALIDATORS
+from ruletexts import read_document
 from tables import table
 
 from policy.checks.request_cases import read_request_cases, run_request_cases
@@ -313,14 +316,28 @@ BROKEN = [
     ("    when:", "    runner: v3\n    when:", "unknown model runner `v3`"),
     ('">=0.22"', '">=0.99"', "no known release is in `>=0.99`"),
 ]
+REFUSED_BY_SCHEMA = [
+    ("[https://example.org]", '["javascript:alert(1)"]', "expected an `https://` link, got `javascript:alert(1)`"),
+    ("[https://example.org]", "http://example.org", "expected an `https://` link, got `http://example.org`"),
+    ("why:", "fixed_in: soon\nwhy:", 'expected a release, got `soon`; write it as `"0.29.0"`'),
+    ("releases:", "text: n\nreleases:", "8:1: each range has its own `text`, so this one has no effect; remove it"),
+    ("releases:", "when: always\nreleases:", "8:1: each range has its own `when`, so this one has no effect"),
+]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), BROKEN)
+@pytest.mark.parametrize(("old", "new", "message"), [*BROKEN, *REFUSED_BY_SCHEMA])
 def test_faults_in_a_rule_about_requests_are_named(sources: Sources, old: str, new: str, message: str) -> None:
     assert old in RULE
     texts = {**sources.rules, "upstream/requests/an-example.yaml": RULE.replace(old, new)}
-    with pytest.raises(RulesInvalid, match=message.replace("{", r"\{").replace(".", r"\.")):
+    with pytest.raises(RulesInvalid, match=re.escape(message)):
         load(Sources(texts))
+
+
+@pytest.mark.parametrize(("old", "new", "message"), REFUSED_BY_SCHEMA)
+def test_the_schema_refuses_the_same_faults(old: str, new: str, message: str) -> None:  # noqa: ARG001  # as above
+    validator = VALIDATORS["request-rule"]
+    assert validator.is_valid(read_document(RULE))
+    assert not validator.is_valid(read_document(RULE.replace(old, new)))
 
 
 def test_rules_that_decide_cannot_read_the_facts_of_a_request(sources: Sources) -> None:
