@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from policy.errors import Fault, RulesInvalid
 from policy.facts.facts import defaults
-from policy.facts.vocabulary import VARIABLE, VARIABLE_INDEX
+from policy.facts.vocabulary import FACTS, VARIABLE, VARIABLE_INDEX
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_rule_file
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 
 RELEASES_FILE: Final = "releases.yaml"
 CONDITIONS: Final = "conditions"
+RULES_ABOUT_VARIABLE: Final[dict[Any, str]] = {
+    False: f"a `not-default` rule with `when: {{{VARIABLE}: false}}`",
+    True: f"an `override-v2` rule with `when: {{{VARIABLE}: true}}`",
+    Comparison.MALFORMED: f"an `invalid` rule with `when: {{{VARIABLE}: malformed}}`",
+}
+"""The rule that decides for each value of the operator's variable, in releases where unset means false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,14 +486,23 @@ def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
 
 
 def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
+    """A fault for all releases in which no rule may decide and the same rules are missing."""
+    found: dict[str, list[str]] = {}
     for release, rules in catalogue.rules_by_release.items():
         if not is_decided(release, rules):
-            yield Fault(
-                RELEASES_FILE,
-                1,
-                1,
-                f"no rule decides in {release} if no other rule fires; add a `default-v2` rule with `when: always`",
-            )
+            found.setdefault(_missing_rules(release, rules), []).append(release)
+    for missing, releases in found.items():
+        where = spans_of(releases, catalogue.releases.known)
+        yield Fault(RELEASES_FILE, 1, 1, f"no rule decides in {where} if no other rule fires; add {missing}")
+
+
+def _missing_rules(release: str, rules: Iterable[ReleaseRule]) -> str:
+    """The rules with which those of a release would decide for all facts, by their effects and conditions."""
+    if defaults(series(release))[VARIABLE_INDEX] is not None:
+        decided = _decided_values(rules)
+        return " and ".join(rule for value, rule in RULES_ABOUT_VARIABLE.items() if value not in decided)
+    ((first_with_v2, _, _),) = FACTS[VARIABLE].other_defaults
+    return f"a `{'not-default' if series(release) < first_with_v2 else 'default-v2'}` rule with `when: always`"
 
 
 def _forced_without_v2(catalogue: Catalogue) -> Iterable[Fault]:
@@ -541,6 +556,11 @@ def _variable_decides(release: str, rules: Iterable[ReleaseRule]) -> bool:
     """
     if defaults(series(release))[VARIABLE_INDEX] is None:
         return False
+    return _decided_values(rules) >= RULES_ABOUT_VARIABLE.keys()
+
+
+def _decided_values(rules: Iterable[ReleaseRule]) -> set[Any]:
+    """The values of the variable for which a rule about it alone decides."""
     decided: set[Any] = set()
     for item in rules:
         if item.rule.effect.name in {"invalid", "override-v2", "not-default"} and item.when is not None:
@@ -548,4 +568,4 @@ def _variable_decides(release: str, rules: Iterable[ReleaseRule]) -> bool:
             if len(comparisons) == 1 and comparisons[0].fact == VARIABLE and not comparisons[0].negated:
                 is_malformed = comparisons[0].test is Comparison.MALFORMED
                 decided.add(Comparison.MALFORMED if is_malformed else comparisons[0].operand)
-    return decided >= {True, False, Comparison.MALFORMED}
+    return decided

@@ -255,7 +255,7 @@ def test_removing_the_rule_that_decides_last_is_a_fault(sources: Sources) -> Non
     assert [(fault.path, fault.message) for fault in result.faults][:1] == [
         (
             "releases.yaml",
-            "no rule decides in 0.22.0 if no other rule fires; add a `default-v2` rule with `when: always`",
+            "no rule decides in 0.22.0 to 0.33.0 if no other rule fires; add a `default-v2` rule with `when: always`",
         )
     ]
 
@@ -266,7 +266,29 @@ def test_rules_for_the_set_variable_alone_are_a_fault_in_releases_where_it_may_b
     result = run_job(job(sources, on, off, request={"facts": {}}, remove=["v2-by-default"]))
     found = [fault.message for fault in result.faults if fault.path == "releases.yaml"]
     assert found[:1] == [
-        "no rule decides in 0.22.0 if no other rule fires; add a `default-v2` rule with `when: always`"
+        "no rule decides in 0.22.0 to 0.33.0 if no other rule fires; add a `default-v2` rule with `when: always`"
+    ]
+
+
+FALSE_IS_V1 = f"a `not-default` rule with `when: {{{VARIABLE}: false}}`"
+TRUE_IS_V2 = f"an `override-v2` rule with `when: {{{VARIABLE}: true}}`"
+
+
+@pytest.mark.parametrize(
+    ("rules", "releases", "missing"),
+    [
+        (["opt-in"], "0.12.0 to 0.21.0", FALSE_IS_V1),
+        (["opt-in", "variable-true"], "0.12.0 to 0.21.0", f"{FALSE_IS_V1} and {TRUE_IS_V2}"),
+        (["v1-only"], "0.3.0 to 0.11.2", "a `not-default` rule with `when: always`"),
+    ],
+    ids=["variable unset", "variable unset or true", "V1 alone"],
+)
+def test_one_fault_names_all_releases_in_which_nothing_decides_and_what_is_missing(
+    sources: Sources, rules: list[str], releases: str, missing: str
+) -> None:
+    result = run_job(job(sources, remove=rules))
+    assert [fault.message for fault in result.faults if fault.path == "releases.yaml"] == [
+        f"no rule decides in {releases} if no other rule fires; add {missing}"
     ]
 
 
