@@ -204,6 +204,8 @@ class _CatalogueReader:
         self.conditions: dict[str, NamedCondition] = {}
         self.images: dict[str, ImageRow] = {}
         self.releases: Releases | None = None
+        self.without_range: dict[tuple[str, tuple[int, int], str, str], list[str]] = {}
+        """The releases for which a named condition has no range, by the place that uses it, its name and the range."""
 
     def file(self, path: str, text: str) -> None:
         """Read one file; its path determines whether it has releases, images, a named condition or a rule."""
@@ -271,6 +273,9 @@ class _CatalogueReader:
         for release in self.releases.known:
             catalogue.rules_by_release[release] = self.release_rules(catalogue, release)
             pause()
+        for (path, place, name, span), without in self.without_range.items():
+            message = f"the condition {quoted(name)} has no range for {spans_of(without, self.releases.known)}"
+            self.fault(path, place, f"{message}; add one, or leave these releases out of the range {quoted(span)}")
         self.add_faults(_duplicate_orders(catalogue))
         self.add_faults(_undecided_releases(catalogue))
         self.add_faults(_forced_without_v2(catalogue))
@@ -317,11 +322,8 @@ class _CatalogueReader:
                 )
                 faulty = True
             elif named[use.name] is None:
-                self.fault(
-                    rule.path,
-                    (use.line, use.column),
-                    f"the condition {quoted(use.name)} has no range for {release}, which is in `{span.text}`",
-                )
+                place = rule.path, (use.line, use.column)
+                self.without_range.setdefault((*place, use.name, span.text), []).append(release)
                 faulty = True
         if faulty:
             return condition
@@ -340,9 +342,9 @@ class _CatalogueReader:
             self.fault(rule.path, rule.place, f"{quoted(rule.id)} is the name of an effect; choose another id")
         names = dict.fromkeys([*(effect.name for effect in TABLE), *self.rules])
         for part in rule.ranges:
-            for name in (*part.requires_any, *part.unless, *part.decided_by):
+            for name, place in part.names:
                 if name not in names:
-                    self.fault(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
+                    self.fault(rule.path, place, f"unknown effect or rule {quoted(name)}{similar(name, names)}")
 
     def check_request_rule(self, rule: RequestRule) -> None:
         """Check a rule about requests against the releases and the other rules."""

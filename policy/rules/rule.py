@@ -107,6 +107,8 @@ class Range:
     known_problem: str | None = None
     known_problem_place: tuple[int, int] = field(default=(1, 1), compare=False)
     evidence: tuple[Evidence, ...] = ()
+    names: tuple[tuple[str, tuple[int, int]], ...] = field(default=(), compare=False)
+    """The names in ``requires_any``, ``unless`` and ``decided_by``, each with its line and column."""
 
     def when_with(self, problem: Range | None) -> Condition | None:
         """The condition together with that of a known problem; ``None`` if it always holds."""
@@ -428,8 +430,8 @@ def _read_range(
     known_problem = reader.text(fields.get("known_problem"))
     place = fields.get("known_problem", node)
     evidence = reader.read_once(fields["evidence"], read_evidence) if "evidence" in fields else ()
-    scope = {
-        name: reader.read_once(fields[name], _read_names) if name in fields else ()
+    named = {
+        name: reader.read_once(fields[name], _read_names) if name in fields else {}
         for name in ("requires_any", "unless", "decided_by")
     }
     if span is None or effect is None or len(templates) != 1 or templates[0] is None:
@@ -445,7 +447,8 @@ def _read_range(
         known_problem=known_problem,
         known_problem_place=(place.line, place.column),
         evidence=evidence,
-        **scope,
+        names=tuple(item for places in named.values() for item in places.items()),
+        **{name: tuple(places) for name, places in named.items()},
     )
 
 
@@ -480,8 +483,11 @@ def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldR
             reader.fault(fields[name], f"`{name}` is legal only with the effects {listed(legal)}; remove it", key=True)
 
 
-def _read_names(node: YamlNode, reader: FieldReader) -> tuple[str, ...]:
-    return reader.texts(node, "effects or rules")
+def _read_names(node: YamlNode, reader: FieldReader) -> dict[str, tuple[int, int]]:
+    """The effects or rules of a list, or a single one, each with its line and column."""
+    items = node.value if isinstance(node.value, list) else [node]
+    places = {str(item.value): (item.line, item.column) for item in items}
+    return {name: places[name] for name in reader.texts(node, "effects or rules")}
 
 
 def _read_runner(node: YamlNode | None, reader: FieldReader) -> Runner | None:
