@@ -35,7 +35,7 @@ from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
 from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid
 from policy.garbage import collect_rarely
-from policy.messages import nearest, quoted
+from policy.messages import quoted
 from policy.parser.fields import NAME
 from policy.parser.yamltree import read_rule_file, read_yaml
 from policy.policy import Policy
@@ -46,6 +46,7 @@ from policy.rules.images import FOLDER as IMAGES
 from policy.rules.loader import Sources
 from policy.rules.request_rule import EFFECTS as REQUEST_EFFECTS
 from policy.rules.request_rule import FOLDER as REQUESTS
+from policy.rules.suggestions import similar
 from policy.sampling.check import RequestChecker
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
             ids.append(name)
         else:
             request_faults.append(
-                RequestFault(f"/remove/{index}", f"unknown rule {quoted(name)}{nearest(name, by_id)}")
+                RequestFault(f"/remove/{index}", f"unknown rule {quoted(name)}{similar(name, by_id)}")
             )
     for number, text in enumerate(rules):
         path = f"rules[{number}]"

@@ -179,6 +179,9 @@ def test_unknown_ids_to_remove_are_faults(sources: Sources) -> None:
         ("/remove/0", "unknown rule `kv-connector-fallbak`; did you mean `kv-connector-fallback`?"),
         ("/remove/2", "unknown rule `zzz`"),
     ]
+    with pytest.raises(RequestInvalid) as raised:
+        overlay(sources.rules, [], ["default-v2"])
+    assert [fault.message for fault in raised.value.faults] == ["unknown rule `default-v2`"]
 
 
 def test_a_candidate_that_is_given_twice_is_a_fault(sources: Sources) -> None:
