@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.decision.decision import Decision, Reason  # noqa: TC001  # msgspec reads the annotations
-from policy.decision.known_problems import KnownProblem  # noqa: TC001  # as above
+from policy.decision.known_problems import KnownProblem
 from policy.errors import INVALID_REQUEST, Fault, RequestFault, RequestInvalid, RulesInvalid
 
 COMPARED_FIELDS: Final = (
@@ -25,6 +25,11 @@ COMPARED_FIELDS: Final = (
 )
 MESSAGE: Final = "message"
 """The field of a change of a reason: its rule fires in both decisions, with different messages."""
+KNOWN_PROBLEMS: Final = "known_problems"
+PROBLEM_FIELDS: Final = ("symptom", "certainty", "fixed_in")
+"""The fields of a change of a known problem that both decisions have."""
+CHANGED_MEMBERS: Final = (*COMPARED_FIELDS, MESSAGE, KNOWN_PROBLEMS, *PROBLEM_FIELDS)
+"""The possible fields of changes."""
 
 
 class ClassOutcome(Struct, frozen=True):
@@ -122,7 +127,10 @@ class SandboxResult(Struct, frozen=True):
 
 
 class MemberChange(Struct, frozen=True):
-    """A field of the decision, or the message of one of its reasons, that the candidate rules change, and the rules."""
+    """A field of the decision, or of one of its reasons or known problems, that the candidate rules change.
+
+    ``rules`` change it.
+    """
 
     member: str
     from_: Any = msgspec.field(name="from")
@@ -173,7 +181,7 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     """Both decisions and their differences.
 
     Each change names the edited rules that apply in either decision, else all rules whose reasons differ; a change of
-    a message names its rule.
+    a reason or a known problem names its rule.
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
@@ -198,7 +206,14 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     ]
     problems = [[each.rule for each in decision.known_problems] for decision in (current, candidate)]
     if current.runner == candidate.runner and problems[0] != problems[1]:  # another runner has others anyway
-        changes.append(MemberChange("known_problems", problems[0], problems[1], rules))
+        changes.append(MemberChange(KNOWN_PROBLEMS, problems[0], problems[1], rules))
+    changes += [
+        MemberChange(field, getattr(before[name], field), getattr(problem, field), [name])
+        for name, problem in after.items()
+        if isinstance(problem, KnownProblem) and isinstance(before.get(name), KnownProblem)
+        for field in PROBLEM_FIELDS
+        if getattr(before[name], field) != getattr(problem, field)
+    ]
     return DryRunComparison(current, candidate, changes, cases)
 
 

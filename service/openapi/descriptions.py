@@ -290,7 +290,8 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "line": "the line of the case in it, from 1",
     },
     "MemberChange": {
-        "member": "the field of the decision; `message` is that of a reason",
+        "member": "the field of the decision; `message` is that of a reason, and `symptom`, `certainty` and `fixed_in` "
+        "are those of a known problem",
         "from": "its value by the loaded rules",
         "to": "its value by the candidate rules",
         "rules": "the rules that change it",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.checks.comparison import COMPARED_FIELDS, MESSAGE
+from policy.checks.comparison import CHANGED_MEMBERS
 from policy.decision.remedies import V2By
 from policy.facts.vocabulary import FactKind
 from policy.intake.assumptions import NOT_STATED, UNKNOWN
@@ -38,7 +38,7 @@ def enumerations() -> dict[str, Schema]:
         "AssumptionReason": _set("Why a fact was assumed", (NOT_STATED, UNKNOWN)),
         "PathKind": _set("How a deployment on V1 gets V2", tuple(V2By)),
         "ComparedField": _set(
-            "A field of a decision, or of a reason, that a dry run compares", (*COMPARED_FIELDS, MESSAGE)
+            "A field of a decision, of a reason or of a known problem, that a dry run compares", CHANGED_MEMBERS
         ),
         "BeyondVerified": _set("How to decide a release that is not known", (NEAREST,)),
         "CandidateChanges": _set("Which deployments a dry run compares, if not only the request's", (ALL,)),

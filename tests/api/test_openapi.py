@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from policy.checks.comparison import COMPARED_FIELDS, MESSAGE
+from policy.checks.comparison import CHANGED_MEMBERS
 from policy.errors import RequestInvalid
 from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.intake.deployment import Platform
@@ -379,7 +379,7 @@ CLOSED_SETS: dict[str, list[str]] = {
     "Effect": list(dict.fromkeys(effect.name for effect in TABLE)),
     "Platform": list(Platform),
     "FactType": list(FactKind),
-    "ComparedField": [*COMPARED_FIELDS, MESSAGE],
+    "ComparedField": [*CHANGED_MEMBERS],
     "ProblemType": [f"urn:runner-policy:problem:{kind}" for kind in KINDS],
     "LoggedPath": [
         path.removeprefix("/") for path in ENDPOINTS if not path.startswith(("/v1/impact", "/v1/requests/"))

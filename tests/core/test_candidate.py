@@ -21,14 +21,14 @@ from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, 
 from policy.checks.comparison import ClassOutcome, MemberChange, SandboxResult, compare, read_result
 from policy.errors import RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.vocabulary import VARIABLE
+from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.catalogue import load
+from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
     from policy.decision.decision import Decision
-    from policy.policy import Policy
     from policy.rules.catalogue import Catalogue
-    from policy.rules.loader import Sources
 
 TODAY = date(2026, 1, 1)
 KV = {
@@ -375,6 +375,23 @@ def test_a_candidate_that_changes_nothing_gives_no_changes(sources: Sources, pol
     assert (
         compare(current(policy), run_job(job(sources, rule("new-rule", when={"lora_config": "present"})))).changes == []
     )
+
+
+def test_a_known_problem_that_is_described_otherwise_is_a_change(sources: Sources) -> None:
+    crash, slow = (
+        rule_text("problem", "known-problem", symptom=symptom, certainty=certainty, **fix)
+        for symptom, certainty, fix in (("crash", "reported", {}), ("slow", "confirmed", {"fixed_in": "0.99.0"}))
+    )
+    loaded = Sources({**sources.rules, "upstream/problem.yaml": crash.replace(">=0.22", ">=0.22,<0.99")})
+    found = compare(
+        current(Policy(load(loaded), compile_all=False)),
+        run_job(job(loaded, slow.replace(">=0.22", ">=0.22,<0.99"))),
+    )
+    assert found.changes == [
+        MemberChange("symptom", "crash", "slow", ["problem"]),
+        MemberChange("certainty", "reported", "confirmed", ["problem"]),
+        MemberChange("fixed_in", None, "0.99.0", ["problem"]),
+    ]
 
 
 def test_changes_for_all_have_those_of_vllms_own_decision_that_house_rules_hide(sources: Sources) -> None:
