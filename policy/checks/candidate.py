@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.checks.cases import read_some_cases, run_cases
 from policy.checks.comparison import (
@@ -211,8 +212,8 @@ def run_job(job: CandidateJob) -> SandboxResult:
         policy = Policy(load(Sources(texts), before=before), job.default_release, compile_all=loaded is None)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
         cases = _run_cases(job.cases, policy) if job.cases else None
-        affected, requests = (None, []) if loaded is None else _affected(job, loaded, policy)
-        result = SandboxResult(decision, affected=affected, requests=requests, cases=cases, rules=ids)
+        affected = SandboxResult() if loaded is None else _affected(job, loaded, policy)
+        result = replace(affected, decision=decision, cases=cases, rules=ids)
         return (
             result
             if job.current is None
@@ -284,10 +285,8 @@ def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
     return found[0], found[1]
 
 
-def _affected(
-    job: CandidateJob, loaded: Policy, candidate: Policy
-) -> tuple[list[AffectedClass], list[AffectedRequests]]:
-    """The changes for all possible deployments and requests.
+def _affected(job: CandidateJob, loaded: Policy, candidate: Policy) -> SandboxResult:
+    """A result with the changes for all possible deployments and requests, and of known problems.
 
     The engine only has to accept the rules of releases that differ: it accepted the loaded ones before.
     """
@@ -300,9 +299,10 @@ def _affected(
         if rules != before.get(release):
             candidate.ruleset(release)
     found = edit_of(loaded, candidate, today=job.today)
-    return (
-        msgspec.convert([*map(effect_document, found.effects)], list[AffectedClass]),
-        msgspec.convert([*map(request_effect_document, found.request_effects)], list[AffectedRequests]),
+    return SandboxResult(
+        affected=msgspec.convert([*map(effect_document, found.effects)], list[AffectedClass]),
+        requests=msgspec.convert([*map(request_effect_document, found.request_effects)], list[AffectedRequests]),
+        known_problems=list(found.problems),
     )
 
 

@@ -118,6 +118,7 @@ class SandboxResult(Struct, frozen=True):
     spooled: int | None = None
     affected: list[AffectedClass] | None = None
     requests: list[AffectedRequests] = []
+    known_problems: list[str] = []
     cases: CasesReport | None = None
     rules: list[str] = []
     faults: list[Fault] = []
@@ -150,13 +151,15 @@ class DryRunComparison(Struct, frozen=True):
 class DryRunComparisonOfAll(Struct, frozen=True):
     """The answer of a dry run for all possible deployments; an empty ``changes`` is a proof that there are none.
 
-    ``requests`` is set if requests to engines are affected too.
+    ``requests`` is set if requests to engines are affected too, ``known_problems`` if the symptom, certainty or fix of
+    these rules changes, which answers with them show.
     """
 
     current: Decision
     candidate: Decision
     changes: list[AffectedClass]
     requests: list[AffectedRequests] | UnsetType = UNSET
+    known_problems: list[str] | UnsetType = UNSET
     cases: CasesReport | UnsetType = UNSET
 
 
@@ -191,7 +194,9 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
     candidate = result.decision
     cases = UNSET if result.cases is None else result.cases
     if result.affected is not None:
-        return DryRunComparisonOfAll(current, candidate, result.affected, result.requests or UNSET, cases)
+        return DryRunComparisonOfAll(
+            current, candidate, result.affected, result.requests or UNSET, result.known_problems or UNSET, cases
+        )
     before, after = (_by_rule(decision) for decision in (current, candidate))
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from policy.checks.cases import CaseResult, Claim
-    from policy.checks.comparison import AffectedRequests, CasesReport, DryRunComparison, DryRunComparisonOfAll
+    from policy.checks.comparison import (
+        AffectedRequests,
+        CasesReport,
+        ClassOutcome,
+        DryRunComparison,
+        DryRunComparisonOfAll,
+    )
 
 
 def comparison(answer: DryRunComparison) -> RenderableType:
@@ -35,21 +41,28 @@ def comparison(answer: DryRunComparison) -> RenderableType:
 
 def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
     """A dry run for all deployments: the affected classes, each with its smallest deployment, then the decision."""
-    if not answer.changes:
-        head: RenderableType = Text("the candidate rules change nothing for any deployment (proved)", GOOD)
-    else:
+    if answer.changes:
         table = table_of("releases", "rule", "from", "to", "smallest deployment")
         for change in answer.changes:
-            outcomes = (
-                f"{runner_name(each.runner, each.outcome)}, {start_text(each.starts)}"
-                for each in (change.from_, change.to)
-            )
+            outcomes = map(_outcome, (change.from_, change.to))
             since = "" if change.since is UNSET else f", from {change.since} on"
             table.add_row(
                 ", ".join(change.releases) + since, change.rule, *outcomes, escape_control(compact(change.facts))
             )
-        head = table
-    return Group(head, *_requests(answer.requests), *_cases(answer.cases), Text(), decision(answer.candidate))
+        head: RenderableType = table
+    elif isinstance(answer.known_problems, UnsetType):
+        head = Text("the candidate rules change nothing for any deployment (proved)", GOOD)
+    else:
+        head = Text("the candidate rules change no runner, start or reason of any deployment (proved)", GOOD)
+    problems = [] if isinstance(answer.known_problems, UnsetType) else answer.known_problems
+    lines = (Text(f"the known problem {name} is changed; answers with it differ") for name in problems)
+    return Group(head, *lines, *_requests(answer.requests), *_cases(answer.cases), Text(), decision(answer.candidate))
+
+
+def _outcome(answer: ClassOutcome) -> str:
+    """The runner and start, and those of vLLM alone if it is another decision that changes."""
+    text = f"{runner_name(answer.runner, answer.outcome)}, {start_text(answer.starts)}"
+    return text if isinstance(answer.upstream, UnsetType) else f"{text} (vLLM alone: {_outcome(answer.upstream)})"
 
 
 def _requests(found: list[AffectedRequests] | UnsetType) -> Iterator[RenderableType]:

@@ -273,6 +273,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "candidate": CANDIDATE,
         "changes": "the classes of deployments whose decision changes; an empty list proves that there are none",
         "requests": "the classes of requests to engines with another verdict or other findings; absent if none",
+        "known_problems": "the known problems whose symptom, certainty or fix changes; absent if none",
         "cases": "the results of the cases that were sent",
     },
     "CasesReport": {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from api.conftest import ROOT, environment, run_forked
+from msgspec.structs import replace
 from processes import forked_python
 from ruletexts import rule_text
 from tables import table
@@ -19,9 +20,11 @@ from tables import table
 from policy.checks import candidate
 from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
 from policy.checks.comparison import ClassOutcome, MemberChange, SandboxResult, compare, read_result
+from policy.checks.report import comparison_of_all
 from policy.errors import RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.vocabulary import VARIABLE
 from policy.policy import Policy
+from policy.render import as_text
 from policy.request.request import read_request
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
@@ -394,11 +397,27 @@ def test_a_known_problem_that_is_described_otherwise_is_a_change(sources: Source
     ]
 
 
+def test_changes_for_all_name_a_known_problem_that_is_described_otherwise(sources: Sources) -> None:
+    crash, slow = (
+        rule_text("problem", "known-problem", symptom=each, certainty="reported") for each in ("crash", "slow")
+    )
+    loaded = Sources({**sources.rules, "upstream/problem.yaml": crash})
+    decided = current(Policy(load(loaded), compile_all=False))
+    found = compare(decided, run_job(replace(job(loaded, slow), for_all=True)))
+    assert (found.changes, found.known_problems) == ([], ["problem"])
+    assert as_text(comparison_of_all(found)).splitlines()[:2] == [
+        "the candidate rules change no runner, start or reason of any deployment (proved)",
+        "the known problem problem is changed; answers with it differ",
+    ]
+    same = compare(decided, run_job(replace(job(loaded, crash), for_all=True)))
+    assert (same.changes, same.known_problems) == ([], msgspec.UNSET)
+
+
 def test_changes_for_all_have_those_of_vllms_own_decision_that_house_rules_hide(sources: Sources) -> None:
     when = {VARIABLE: "absent", "kv_transfer_config": "present"}
     refusal = rule_text("refusal", "refuse-v2", when, vllm=">=0.24,<0.25", order=9999)
     request = {**KV, "vllm_version": "0.24.0", "layers": ["upstream"]}
-    found = run_job(msgspec.structs.replace(job(sources, refusal, request=request), for_all=True))
+    found = run_job(replace(job(sources, refusal, request=request), for_all=True))
     assert found.decision is not None
     assert not found.decision.starts
     assert found.affected
@@ -406,6 +425,10 @@ def test_changes_for_all_have_those_of_vllms_own_decision_that_house_rules_hide(
     assert {(each.to.runner, each.to.starts) for each in found.affected} == {("v1", True)}
     alone = [each.to.upstream for each in found.affected]
     assert all(isinstance(each, ClassOutcome) and not each.starts for each in alone)
+    shown = as_text(comparison_of_all(compare(found.decision, found)))
+    assert shown.splitlines()[2].startswith(
+        "0.24.0     refusal   V1, starts (vLLM alone: V2,       V1, starts (vLLM alone: V2,"
+    )
 
 
 def test_a_candidate_that_was_refused_cannot_be_compared(sources: Sources, policy: Policy) -> None:
