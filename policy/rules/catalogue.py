@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from policy.errors import Fault, RulesInvalid
 from policy.facts.facts import defaults
-from policy.facts.vocabulary import FACTS, VARIABLE, VARIABLE_INDEX
+from policy.facts.vocabulary import FACTS, VARIABLE, VARIABLE_INDEX, VOCABULARY
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_rule_file
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 RELEASES_FILE: Final = "releases.yaml"
 CONDITIONS: Final = "conditions"
+FACTS_OF_SOME_RELEASES: Final = {
+    fact.name: fact for fact in VOCABULARY if fact.since is not None or fact.until is not None
+}
 RULES_ABOUT_VARIABLE: Final[dict[Any, str]] = {
     False: f"a `not-default` rule with `when: {{{VARIABLE}: false}}`",
     True: f"an `override-v2` rule with `when: {{{VARIABLE}: true}}`",
@@ -264,12 +267,16 @@ class _CatalogueReader:
             self.check_names(rule)
             self.check_known_problems(rule)
             self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
+            for part in rule.ranges:
+                self.check_facts(rule.path, part.span, (part.when, part.cleared_at_startup))
             pause()
         for about_requests in catalogue.request_rules:
             self.check_request_rule(about_requests)
             pause()
         for named in self.conditions.values():
             self.check_releases(named, list(named.ranges), ())
+            for span, condition in named.ranges:
+                self.check_facts(named.path, span, (condition,))
         for release in self.releases.known:
             catalogue.rules_by_release[release] = self.release_rules(catalogue, release)
             pause()
@@ -354,6 +361,7 @@ class _CatalogueReader:
             if part.when is not None and ways(part.when) > MAX_WAYS:
                 message = f"the alternatives of the condition combine in {ways(part.when)} ways, more than {MAX_WAYS}"
                 self.fault(rule.path, part.span.place, f"{message}; split the rule")
+            self.check_facts(rule.path, part.span, (part.when,))
         self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
 
     def check_known_problems(self, rule: Rule) -> None:
@@ -430,6 +438,21 @@ class _CatalogueReader:
             self.fault(
                 item.path, unneeded.place, f"the gap {quoted(unneeded.text)} is declared but does not exist; remove it"
             )
+
+    def check_facts(self, path: str, span: ReleaseRange, conditions: Iterable[Condition | None]) -> None:
+        """Check that all releases of a range have the facts that its conditions read."""
+        assert self.releases is not None
+        read = dict.fromkeys(leaf.fact for condition in conditions if condition for leaf in leaves(condition))
+        for fact in (FACTS_OF_SOME_RELEASES[name] for name in read if name in FACTS_OF_SOME_RELEASES):
+            known = zip(self.releases.known, self.releases.versions, strict=True)
+            without = [each for each, version in known if span.holds(version) and not fact.is_in(series(each))]
+            if without:
+                self.fault(
+                    path,
+                    span.place,
+                    f"the range {quoted(span.text)} has releases without the fact `{fact.name}`: "
+                    f"{spans_of(without, self.releases.known)}; correct the range, or compare another fact",
+                )
 
     def fault(self, path: str, place: tuple[int, int], message: str) -> None:
         self.add_faults([Fault(path, *place, message)])

@@ -96,6 +96,8 @@ UNDETECTED = {
     "cases-missing:upstream/example_test.yaml",
     "condition-unused:upstream/conditions/named.yaml",
     "dates:house/c.yaml",
+    "facts-of-releases:upstream/conditions/engine.yaml",
+    "facts-of-releases:upstream/example.yaml",
     "force-without-v2:house/force-all.yaml",
     "force-without-v2:house/leaves-v1.yaml",
     "ids:upstream/other.yaml",
