@@ -304,7 +304,8 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
     elif value is None and fact.nullable:
         facts.state(member.index, None)
     elif value is None and fact.kind in {FactKind.VARIABLE, FactKind.PRESENCE}:
-        facts.stated.append(member.index)
+        if fact.kind is FactKind.PRESENCE:  # an unset variable is one that is not stated, in every release
+            facts.stated.append(member.index)
     elif value is None:
         faults.append(
             RequestFault(

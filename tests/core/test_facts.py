@@ -346,18 +346,21 @@ def test_null_is_an_unset_variable_which_is_false_before_0_22() -> None:
     assert read({"env": {VARIABLE_NAME: None}}, (0, 21))[0].row[INDEX[VARIABLE]] is False
 
 
+@pytest.mark.parametrize("name", ["VLLM_USE_V2_MODEL_RUNNER", "VLLM_USE_V1"])
+def test_a_variable_that_is_null_is_not_stated(name: str) -> None:
+    assert read({"env": {name: None}}) == read({})
+
+
 def test_a_fact_in_the_document_is_stated_even_if_it_has_its_default() -> None:
     facts, _ = read(
         {
             "model_config": None,
-            "env": {VARIABLE_NAME: None},
             "platform": {"has_triton": True},
             "speculative_config": {"method": None},
         }
     )
     names = [VOCABULARY[index].name for index in facts.stated]
     assert sorted(names) == [
-        VARIABLE,
         "model_config",
         "platform.has_triton",
         "speculative_config",

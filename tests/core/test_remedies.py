@@ -125,6 +125,14 @@ def test_the_smallest_changes_of_facts_are_named(
     assert found == expected
 
 
+@pytest.mark.parametrize("version", ["0.21.0", "0.33.0"])
+def test_a_variable_that_is_null_is_explained_as_one_that_is_not_stated(policy: Policy, version: str) -> None:
+    facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "parallel_config": {"enable_dbo": True}}
+    unset = facts | {"env": {"VLLM_USE_V2_MODEL_RUNNER": None}}
+    found, expected = (explained(policy, version, facts=each) for each in (unset, facts))
+    assert found | {"decision_id": ""} == expected | {"decision_id": ""}
+
+
 def test_the_changes_of_a_deployment_name_its_flags_with_their_places(policy: Policy) -> None:
     answer = of_args(policy, "0.26.0", "--logits-processors", "a.b:C", "--speculative-config", SPECULATION)
     assert [each for each in remedies(answer) if each[0] == "v2"] == [

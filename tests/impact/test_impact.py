@@ -52,6 +52,21 @@ def test_changes_between_releases(
     assert [(change.from_, change.to, str(change.kind)) for change in found] == changes
 
 
+@pytest.mark.parametrize("version", ["0.21.0", "0.33.0"])
+@pytest.mark.parametrize("facts", [QWEN3, MIXTRAL])
+def test_a_variable_that_is_null_is_compared_as_one_that_is_not_stated(
+    policy: Policy, version: str, facts: dict[str, Any]
+) -> None:
+    targets = targets_of(["0.11.0", "0.21.0", "0.22.0", "0.33.0", V1_REMOVED], policy.releases)
+    impact = Impact(policy, targets, TODAY, from_own=True, explained=targets)
+    unset = facts | {"env": {"VLLM_USE_V2_MODEL_RUNNER": None}}
+    found, expected = (
+        impact.compare(read_request({"vllm_version": version, "facts": each}, policy.releases))
+        for each in (unset, facts)
+    )
+    assert found == expected
+
+
 MODEL = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 
 

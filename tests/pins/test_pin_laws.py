@@ -122,6 +122,12 @@ def test_the_deployment_without_a_pin_is_the_one_that_was_never_pinned(policy: P
             assert outcome(without) == outcome(never), seed
 
 
+@pytest.mark.parametrize("version", ["0.21.0", "0.33.0"])
+def test_a_variable_that_is_null_is_no_pin(policy: Policy, version: str) -> None:
+    request = read_request({"facts": {"env": {NAME: None}}, "vllm_version": version}, policy.releases)
+    assert pins_of(request) == []
+
+
 @pytest.mark.parametrize("value", ["0", "1"])
 def test_without_v1_no_pin_chooses_a_runner(policy: Policy, value: str) -> None:
     """Where only V2 is left, what V2 refuses will not start; V2 asked for refuses less than V2 required."""
