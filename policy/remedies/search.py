@@ -7,7 +7,6 @@ deployment with it, decided again, does what is asked for. Changes that every se
 from __future__ import annotations
 
 from functools import partial
-from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -15,7 +14,7 @@ from msgspec import Struct
 from policy.decision.remedies import Change, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from policy.remedies.changes import Candidate
 
@@ -51,12 +50,12 @@ class RemedySearch:
         """The sets of changes of the smallest size that help; ``[]`` if there is none within the limits."""
         if len(self._needed) > MAX_NEEDED:
             return []
+        keys = [each.key for each in candidates[:MAX_DECISIONS]]
+        needed = frozenset(change.key for change in self._needed)
         for size in range(0 if self._needed else 1, MAX_CHANGES + 1):
             found = []
-            for places in combinations(range(len(candidates)), size):
+            for places in _with_distinct(keys, size, needed):
                 changes = (*self._needed, *(candidates[place] for place in places))
-                if len({change.key for change in changes}) < len(changes):
-                    continue
                 if places not in self._known and len(self._known) >= MAX_DECISIONS:
                     break
                 state = self._state(places, changes)
@@ -70,6 +69,20 @@ class RemedySearch:
         if places not in self._known:
             self._known[places] = self._decide(changes)
         return self._known[places]
+
+
+def _with_distinct(keys: Sequence[str], size: int, used: frozenset[str], start: int = 0) -> Iterator[tuple[int, ...]]:
+    """The sets of ``size`` places from ``start`` on with different keys, none of them ``used``; the first ones first.
+
+    There can be many places with the same key, as the members of one JSON option have.
+    """
+    if size == 0:
+        yield ()
+        return
+    for place in range(start, len(keys)):
+        if keys[place] not in used:
+            for others in _with_distinct(keys, size - 1, used | {keys[place]}, place + 1):
+                yield place, *others
 
 
 def _cheapest(

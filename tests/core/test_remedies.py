@@ -9,9 +9,14 @@ import msgspec
 import pytest
 from tables import table
 
+from policy.decision.remedies import Change
+from policy.remedies.changes import Candidate
+from policy.remedies.search import MAX_DECISIONS, RemedySearch
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policy.policy import Policy
 
 TODAY = date(2026, 1, 1)
@@ -305,3 +310,45 @@ def test_only_a_deployment_on_v1_has_a_path_to_v2(policy: Policy) -> None:
 def test_an_engine_with_its_own_runner_has_no_remedy(policy: Policy) -> None:
     answer = explained(policy, "0.33.0", facts={"platform": {"is_tpu": True}})
     assert (answer["outcome"], answer["remedies"], answer["v2_path"]) == ("not-applicable", [], None)
+
+
+class CountedKey(str):
+    """A key of changes that counts how often it is looked up."""
+
+    __slots__ = ()
+    lookups = 0
+
+    def __hash__(self) -> int:
+        CountedKey.lookups += 1
+        return super().__hash__()
+
+
+def test_the_work_of_a_search_does_not_grow_with_the_changes_of_one_option() -> None:
+    lookups = []
+    for number in (100, 200, 800):
+        CountedKey.lookups = 0
+        key = CountedKey("pooler_config")
+        members = [Candidate(Change(argument=f"--pooler-config.k{n}"), key, 2) for n in range(number)]
+        decided: list[object] = []
+        search = RemedySearch(lambda changes, decided=decided: decided.append(changes))  # type: ignore[misc]
+        for purpose in ("first", "second"):
+            assert search.smallest(members, lambda state: state.starts) == [], purpose
+        assert len(decided) == MAX_DECISIONS
+        lookups.append(CountedKey.lookups)
+    assert len(set(lookups)) == 1
+    assert lookups[0] <= 4 * MAX_DECISIONS**2
+
+
+def test_sets_of_changes_with_different_keys_are_tried_smallest_first() -> None:
+    tried: list[list[str]] = []
+    members = [Candidate(Change(argument=name), name[:1], 2) for name in ("a1", "a2", "b1", "c1")]
+
+    def decide(changes: Sequence[Candidate]) -> None:
+        tried.append([str(each.change.argument) for each in changes])
+
+    assert RemedySearch(decide).smallest(members, lambda state: state.starts) == []
+    assert [" ".join(each) for each in tried] == [
+        *("a1", "a2", "b1", "c1"),
+        *("a1 b1", "a1 c1", "a2 b1", "a2 c1", "b1 c1"),
+        *("a1 b1 c1", "a2 b1 c1"),
+    ]
