@@ -8,7 +8,7 @@ what vLLM then does.
 from __future__ import annotations
 
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Encoder
@@ -28,7 +28,14 @@ from policy.decision.decision import (
     startup_errors,
     summary,
 )
-from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate, evaluate_with, rulings_with
+from policy.decision.evaluation import (
+    EncodedDecision,
+    Evaluation,
+    evaluate,
+    evaluate_with,
+    rulings_with,
+    with_final_facts,
+)
 from policy.decision.known_problems import VARIABLE_NAME, OtherRunner
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
@@ -59,7 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policy.decision.ruling import Ruling
-    from policy.facts.facts import Facts
+    from policy.facts.facts import Facts, Row
     from policy.intake.command_line import Installation
     from policy.intake.deployment import Deployment
     from policy.intake.model_lookup import Find
@@ -67,6 +74,8 @@ if TYPE_CHECKING:
     from policy.remedies.advice import Advice
     from policy.request.request import Request
     from policy.rules.catalogue import Catalogue, ReleaseRule
+
+Found = TypeVar("Found")
 
 # An argument with an unknown value never equals a known one with the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
@@ -77,13 +86,17 @@ EXCLUDE_V1: Final = "exclude-v1"
 
 
 class RequestEvaluation(Struct, frozen=True, gc=False):
-    """A request, the release's ruleset and its evaluation on a day; ``intake`` is set for a deployment."""
+    """A request, the release's ruleset and its evaluation on a day; ``intake`` is set for a deployment.
+
+    ``intake_as_set`` is set if the deployment's facts were derived again with the variable that must be set.
+    """
 
     request: Request
     today: date
     ruleset: Ruleset
     evaluation: Evaluation
     intake: IntakeResult | None
+    intake_as_set: IntakeResult | None = None
 
     @property
     def launch_errors(self) -> list[str]:
@@ -95,7 +108,13 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
         """
         request = self.request
         is_certain = _is_certain(request) and self.evaluation.ruling.effect.outcome is not Outcome.NOT_APPLICABLE
-        return self.intake.launch_errors if self.intake is not None and is_certain and not request.upstream_only else []
+        return self.possible_launch_errors if is_certain and not request.upstream_only else []
+
+    @property
+    def possible_launch_errors(self) -> list[str]:
+        """Why the decided release would exit before it chooses the runner, with the variable that must be set."""
+        intake = self.intake_as_set or self.intake
+        return [] if intake is None else intake.launch_errors
 
     @property
     def likely_refusal(self) -> str:
@@ -104,18 +123,25 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
         Empty too where the platform or the program has runners of its own, as it may have flags of its own.
         """
         is_own = self.evaluation.ruling.effect.outcome is Outcome.NOT_APPLICABLE
-        if self.intake is None or is_own or self.launch_errors or not self.intake.launch_errors:
+        errors = self.possible_launch_errors
+        if is_own or self.launch_errors or not errors:
             return ""
         decided_as = self.request.release.decided_as
         return (
-            f"it is not certain which vLLM runs, and vLLM {decided_as} would not start: "
-            f"{self.intake.launch_errors[0]}; correct it, or state the version"
+            f"it is not certain which vLLM runs, and vLLM {decided_as} would not start: {errors[0]}; correct it, or "
+            "state the version"
         )
 
     @property
     def starts(self) -> bool:
         """Whether vLLM starts with the decided runner."""
         return self.evaluation.final.starts and not self.launch_errors
+
+    @property
+    def problem_row(self) -> Row:
+        """The facts of the known problems: those with the variable set, if they were derived again for it."""
+        evaluation = self.evaluation
+        return (evaluation.facts if self.intake_as_set is None else evaluation.final_facts).row
 
     @property
     def without_effect(self) -> str:
@@ -258,7 +284,7 @@ class Policy:
                     request = replace(request, release=replace(request.release, verified=False))
             ruleset = self.ruleset(request.release.decided_as)
             evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
-            return RequestEvaluation(request, today, ruleset, evaluation, intake)
+            return self._as_set(RequestEvaluation(request, today, ruleset, evaluation, intake))
         except Exception as error:  # noqa: BLE001  # a defect may raise anything
             contain(error, request.pointer)
 
@@ -272,6 +298,9 @@ class Policy:
         """
         if request.deployment is not None and request.deployment.edits is not NO_EDITS:
             return self._derive(request)
+        return self._recent_intake(request)
+
+    def _recent_intake(self, request: Request) -> IntakeResult:
         key = key_of((request.release.decided_as, request.deployment))
         result = self._intakes.get(key)
         if result is None:
@@ -306,21 +335,32 @@ class Policy:
             return result
         return replace(result, facts=without_secrets_in_facts(result.facts, result.secrets, ruleset.texts))
 
+    def _as_set(self, result: RequestEvaluation) -> RequestEvaluation:
+        """The evaluation, with what vLLM does with the variable that must be set derived again from a deployment.
+
+        vLLM derives some values for the runner that it has chosen. It stays as it is if the deployment cannot be read
+        with the variable, of which ``without_effect`` warns.
+        """
+        request, deployment, set_to = result.request, result.request.deployment, result.evaluation.set_to
+        if deployment is None or set_to is None:
+            return result
+        edits = replace(deployment.edits, variables={**deployment.edits.variables, VARIABLE_NAME: set_to})
+        env = {**deployment.env, VARIABLE_NAME: set_to}  # also for its scripts, which may read the variable
+        other = replace(request, deployment=replace(deployment, env=env, edits=edits))
+        derive = self._recent_intake if deployment.edits is NO_EDITS else self._derive
+        intake = _unless_refused(other, derive)
+        if intake is None:
+            return result
+        found = with_final_facts(result.ruleset, result.evaluation, intake.facts, result.today)
+        return replace(result, evaluation=found, intake_as_set=intake)
+
     def _evaluate_other(self, request: Request, today: date) -> RequestEvaluation | None:
         """The evaluation of a variant of a request; ``None`` if vLLM refuses it before it chooses a runner.
 
         Raises:
             RequestInvalid: the request's scripts exceed the limits of expansion, or it shows a defect.
         """
-        try:
-            return self.evaluate(request, today)
-        except RequestInvalid as error:
-            expansion = current_expansion()
-            if expansion is not None and expansion.is_exhausted:  # so the outcome is unknown
-                raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED_MESSAGE)]) from error
-            if error.problem == INTERNAL_ERROR:
-                raise
-            return None
+        return _unless_refused(request, lambda other: self.evaluate(other, today))
 
     def _without_variable(self, result: RequestEvaluation) -> WithoutVariable | UnsetType:
         """What would be decided without the operator's variable, if the variable decided."""
@@ -366,7 +406,7 @@ class Policy:
             result.today,
             upstream_only=request.upstream_only,
         )
-        return replace(other, evaluation=found)
+        return self._as_set(replace(other, evaluation=found, intake_as_set=None))
 
     def with_v2_selected(self, result: RequestEvaluation) -> RequestEvaluation:
         """The evaluation with the operator's variable set to select V2.
@@ -470,7 +510,7 @@ class Policy:
             else []
         )
         errors = startup_errors(views, final, final_row)
-        problems = known_problems(views, ruling, row)
+        problems = known_problems(views, ruling, result.problem_row)
         launch_errors = result.launch_errors
         sentence = summary(ruling, reasons, [*launch_errors, *errors])
         other = "" if intake is None else self._other_vllm(request, intake.installation)
@@ -526,7 +566,7 @@ class Policy:
                 warnings=[
                     *decision.warnings,
                     *intake.warnings,
-                    *([] if launch_errors else intake.launch_errors),
+                    *([] if launch_errors else result.possible_launch_errors),
                     *_unused_models(request, intake),
                 ],
                 facts=facts_with_origin(intake, series(request.release.decided_as)),
@@ -614,11 +654,29 @@ class Policy:
                 evaluation.facts.row,
                 evaluation.final,
                 evaluation.final_facts.row,
+                result.problem_row,
                 result.today,
                 upstream_only=request.upstream_only,
             ),
             assumptions=assumed,
         )
+
+
+def _unless_refused(request: Request, read: Callable[[Request], Found]) -> Found | None:
+    """What is read of a variant of a request; ``None`` if vLLM refuses it before it chooses a runner.
+
+    Raises:
+        RequestInvalid: the request's scripts exceed the limits of expansion, or it shows a defect.
+    """
+    try:
+        return read(request)
+    except RequestInvalid as error:
+        expansion = current_expansion()
+        if expansion is not None and expansion.is_exhausted:  # so the outcome is unknown
+            raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED_MESSAGE)]) from error
+        if error.problem == INTERNAL_ERROR:
+            raise
+        return None
 
 
 def _unused_models(request: Request, intake: IntakeResult) -> list[str]:

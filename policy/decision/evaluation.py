@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
 from policy.decision.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
@@ -25,7 +26,7 @@ class Evaluation(Struct, frozen=True, gc=False):
 
     ``ruling`` is by all requested layers, ``upstream`` by upstream alone. ``set_to`` is the value to which the variable
     must be set, or ``None``. ``final`` and ``final_facts`` are vLLM's ruling and the facts with the variable set.
-    ``matches`` is the engine's result, which does not depend on the variable.
+    ``matches`` is the engine's result for ``facts``, which does not depend on the variable.
     """
 
     facts: Facts
@@ -61,6 +62,17 @@ def evaluate_with(
     """Evaluate the same rules with another value of the operator's variable, without a further run of the engine."""
     facts = evaluation.facts.changed(VARIABLE_INDEX, variable)
     return _evaluate(ruleset, facts, evaluation.matches, today, upstream_only)
+
+
+def with_final_facts(ruleset: Ruleset, evaluation: Evaluation, final_facts: Facts, today: date) -> Evaluation:
+    """The evaluation of a deployment whose facts were derived again with the variable that must be set.
+
+    They determine what vLLM then does: whether it starts, and the known problems of the decided runner.
+    """
+    rulings = ruleset.rulings_on(today) if ruleset.has_ends else ruleset.rulings
+    final, by_all = rulings(ruleset.matches(final_facts), variable_code(final_facts.row[VARIABLE_INDEX]))
+    ruling = replace(evaluation.ruling, problems=by_all.problems, other_problems=by_all.other_problems)
+    return replace(evaluation, ruling=ruling, final=final, final_facts=final_facts)
 
 
 def rulings_with(

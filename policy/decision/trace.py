@@ -37,12 +37,14 @@ def trace(
     row: Sequence[Any],
     final: Ruling,
     final_row: Sequence[Any],
+    problem_row: Sequence[Any],
     today: date,
     *,
     upstream_only: bool,
 ) -> list[RuleTrace]:
     """Each rule of the release and whether it fired; refusals are evaluated with the variable as it will be set.
 
+    ``problem_row`` has the facts with which the known problems were evaluated.
     A rule that has ended did not fire, whatever the facts; its failed condition is ``until``.
     """
     found = []
@@ -54,7 +56,9 @@ def trace(
             ended = FailedCondition("until", str(rule.until), str(today))
             found.append(RuleTrace(rule.id, str(rule.layer), rule.effect.name, fired=False, failed=[ended]))
             continue
-        by, facts = (final, final_row) if rule.effect.refuses else (ruling, row)
+        by, facts = (
+            (final, final_row) if rule.effect.refuses else (ruling, problem_row if rule.effect.is_problem else row)
+        )
         fired = n in by.refusals if rule.effect.refuses else n in {*ruling.standing, *ruling.advice, *ruling.problems}
         failed = [] if fired else failures(item.when, facts) if item.when else []
         if not fired and not failed:
