@@ -493,6 +493,49 @@ def test_a_secret_s_value_is_in_no_message() -> None:
     assert "hush" not in str((options, faults))
 
 
+MISSING_KEY = "`--api-key` takes a value"
+NOT_TAKEN = (
+    "unexpected argument `…`: it begins with a dash, so `--hf-token` does not take it; write `--hf-token=VALUE` if it "
+    "is the value, or remove it"
+)
+
+
+@pytest.mark.parametrize("word", ["-abc123", "--foo", "-O0", "-O", "-cc.mode=0", "--max", "-tp"])
+@pytest.mark.parametrize("release", ["0.10.0", "0.10.1", NEW])
+def test_a_key_that_begins_with_a_dash_is_missing_and_not_shown(release: str, word: str) -> None:
+    faults = read(["m", "--api-key", word, "1"], release)[1]
+    assert (faults[0].pointer, faults[0].message) == ("/deployment/args/1", MISSING_KEY)
+    assert word not in str(faults) or flags(release).find(word)[0] is not None
+
+
+@pytest.mark.parametrize("word", ["-abc123", "--foo", "--max"])
+def test_a_token_that_begins_with_a_dash_is_unexpected_and_not_shown(word: str) -> None:
+    options, faults = read(["m", "--hf-token", word, "-tp", "2"])
+    assert [(each.pointer, each.message) for each in faults] == [("/deployment/args/2", NOT_TAKEN)]
+    assert word not in str((options, faults))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["-O0"], {"optimization_level": 0}),
+        (["-O", "1"], {"optimization_level": 1}),
+        (["-cc.mode=0"], {"compilation_config": {"mode": 0}}),
+        (["--compilation_config.mode", "0"], {"compilation_config": {"mode": 0}}),
+        (["-tp", "2"], {"tensor_parallel_size": 2}),
+    ],
+)
+@pytest.mark.parametrize("flag", ["--hf-token", "--some-api-key"])
+def test_an_option_after_the_flag_of_a_secret_counts(flag: str, words: list[str], found: dict[str, Any]) -> None:
+    assert values(["m", flag, *words]) == {"model": "m", **found}
+
+
+def test_an_unknown_word_after_the_flag_of_a_token_is_ignored() -> None:
+    options, faults = read(["m", "--hf-token", Unknown("-$X")])
+    assert faults == []
+    assert options.unknown_words == [("…", "args[2]")]
+
+
 @pytest.mark.parametrize(
     ("release", "words", "refused", "ignored"),
     [

@@ -15,7 +15,7 @@ from policy.intake.command.deprecated_flags import warn_of_deprecated
 from policy.intake.command.dotted_options import DottedOptions, read_dotted, set_dotted
 from policy.intake.command.expansion import MAX_TEXT, MAX_WORDS
 from policy.intake.command.flag_arguments import read_value, read_values, report_missing
-from policy.intake.command.flags import flags
+from policy.intake.command.flags import LEVELS, flags
 from policy.intake.command.other_values import read_in_other_release
 from policy.intake.command.parse_result import INVALID, ParseResult
 from policy.intake.command.positional_words import PositionalWords
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 BOOLEANS: Final = frozenset({"true", "false", "True", "False"})
 """The values of a boolean flag in releases where it takes one."""
 HELP: Final = "--help"
-LEVELS: Final = frozenset("0123")
 DOTTED_LEVEL: Final = "-O."
 """The beginning of a field of the compilation configuration, up to 0.12."""
 LAST_DOTTED_LEVEL: Final = (0, 12)

@@ -69,8 +69,9 @@ def read_values(
     assert isinstance(most, int)
     while at < len(words) and at - start < most and table.is_value(words[at]):
         at += 1
-    if flag.secret and at == start:
-        at += may_be_secret(words, at, table)
+    if flag.nargs == "?" and flag.secret and at == start and may_be_secret(words, at, table):
+        _report_unexpected(flag, words[at], places[at], result)
+        return at + 1, True
     for index in range(start + (flag.nargs != "?"), at):
         if type(words[index]) is Unknown:
             result.ignore_unknown(HIDDEN if flag.secret else words[index], places[index])
@@ -80,6 +81,18 @@ def read_values(
     if at == start or (flag.nargs != "+" and at - start < most):
         return report_missing(flag, words, places, at, table, result, start - 1), INVALID
     return at, INVALID if any(item is INVALID for item in found) else found
+
+
+def _report_unexpected(flag: Flag, word: str, place: str, result: ParseResult) -> None:
+    """Report a word after a secret's flag that may be the secret, but is read as an option."""
+    if type(word) is Unknown:
+        result.ignore_unknown(HIDDEN, place)
+    else:
+        result.refuse(
+            place,
+            f"unexpected argument {quoted(HIDDEN)}: it begins with a dash, so `{flag.name}` does not take it; write "
+            f"`{flag.name}=VALUE` if it is the value, or remove it",
+        )
 
 
 def report_missing(
@@ -110,4 +123,6 @@ def report_missing(
 def may_be_secret(words: Sequence[str], at: int, table: Flags) -> bool:
     """Whether the word after a secret's flag may be the secret, because it is not a flag."""
     word = words[at] if at < len(words) else "--"
-    return word != "--" and word not in table.exact and table.find(word)[0] is None
+    if word == "--" or word in table.exact or table.is_level_or_key(word):
+        return False
+    return table.find(word)[0] is None

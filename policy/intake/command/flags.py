@@ -39,6 +39,7 @@ FREE_FORM: Final = frozenset({"additional_config", "model_loader_extra_config", 
 SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object", "object-or-level", "overrides"})
 LEVEL_OPTION: Final = "-O"
 """The flag that the parser itself reads: a level, and up to 0.11 also the short form of `--compilation-config`."""
+LEVELS: Final = frozenset("0123")
 NO_LEVEL_SINCE: Final = Version("0.9.2")
 """The first release in which `--compilation-config` takes an object only, and no level."""
 OBJECTS_SINCE: Final = Version("0.10.0")
@@ -130,6 +131,13 @@ class Flags:
             return False
         flag, _, short = self.find(word)
         return flag is None and not short
+
+    def is_level_or_key(self, word: str) -> bool:
+        """Whether a word is an optimization level, such as `-O3`, or sets a key of a flag's JSON."""
+        if self.takes_level and word.startswith(LEVEL_OPTION):
+            return word == LEVEL_OPTION or word.removeprefix(LEVEL_OPTION).removeprefix("=") in LEVELS
+        name = word.partition("=")[0]
+        return self.takes_dots and "." in name and name.partition(".")[0] in self.exact
 
 
 @cache
