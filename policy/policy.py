@@ -478,7 +478,7 @@ class Policy:
 
         rules = result.ruleset.rules
         by_house_rule = any(rules[n].rule.layer is Layer.HOUSE for n in result.evaluation.ruling.decisive)
-        adviser = Adviser(request, result.intake, _state(result), self.releases, decide, by_house_rule=by_house_rule)
+        adviser = Adviser(request, _state(result), self.releases, decide, self.intake, by_house_rule=by_house_rule)
         return adviser.advice()
 
     def assemble(self, result: RequestEvaluation) -> Decision:

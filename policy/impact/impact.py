@@ -16,12 +16,10 @@ from policy.decision.remedies import Remedy  # noqa: TC001  # msgspec reads the 
 from policy.errors import RequestInvalid
 from policy.impact.answers import ReleaseAnswer, Undecided, answer_of, refused, without_v1
 from policy.impact.changes import ChangeKind, ReleaseChange, change_of, worst
-from policy.intake.refused_arguments import ArgumentsRefused
 from policy.intake.served_models import UNSUPPORTED_MODEL
 from policy.policy import key_of
 from policy.problems import REMEDIES, request_problem
 from policy.remedies.advice import Adviser, in_release
-from policy.remedies.changes import refused_options
 from policy.remedies.search import State, purposes
 from policy.rules.effects import Layer, Runner
 
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from policy.impact.targets import TargetRelease
     from policy.policy import Policy
     from policy.problems import Problem
-    from policy.remedies.changes import Candidate
     from policy.request.request import Request
 
 
@@ -133,23 +130,14 @@ class Impact:
     def _remedies(self, request: Request, target: TargetRelease, answer: ReleaseAnswer, state: State) -> list[Remedy]:
         """The remedies for a deployment with this answer in a target; each is decided again as the target decides."""
         request = in_release(request, target.release)
-        refused: list[Candidate] = []
-        intake = None
-        try:
-            intake = None if request.deployment is None else self._policy.intake(request)
-        except ArgumentsRefused as error:
-            refused = refused_options(error)
-        except RequestInvalid:
-            pass
         house = {rule.id for rule in self._policy.catalogue.rules if rule.layer is Layer.HOUSE}
         adviser = Adviser(
             request,
-            intake,
             state,
             self._policy.releases,
             lambda other: _known_state(self._answer(other, without=target.without_v1)),
+            self._policy.intake,
             by_house_rule=any(each.decisive and each.rule in house for each in answer.reasons),
-            refused=refused,
         )
         return adviser.remedies()
 

@@ -11,14 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.decision.remedies import Change, Remedy, V2By, V2Path
+from policy.errors import RequestInvalid
 from policy.facts.facts import defaults
-from policy.remedies.changes import candidates, is_selection_of_v2, unknown_flags, with_changes
+from policy.intake.refused_arguments import ArgumentsRefused
+from policy.remedies.changes import candidates, is_selection_of_v2, refused_options, unknown_flags, with_changes
 from policy.remedies.search import RemedySearch, State, remedies
 from policy.rules.effects import Runner
 from policy.rules.releases import Resolution, series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from policy.intake.result import IntakeResult
     from policy.remedies.changes import Candidate
@@ -47,29 +49,28 @@ class Adviser:
     def __init__(
         self,
         request: Request,
-        intake: IntakeResult | None,
         state: State,
         releases: Releases,
         decide: Callable[[Request], State | None],
+        read: Callable[[Request], IntakeResult],
         *,
         by_house_rule: bool,
-        refused: Sequence[Candidate] = (),
     ) -> None:
-        """``intake`` is that of the request, ``None`` if it states facts or cannot be read.
+        """``read`` derives the facts of a deployment in the release of its request.
 
-        ``refused`` are the changes without which vLLM refuses a request that cannot be read.
+        It raises ``RequestInvalid`` for one that cannot be read, and ``ArgumentsRefused`` for one that vLLM refuses.
         """
-        self._request, self._intake, self._state, self._releases = request, intake, state, releases
-        self._decide, self._by_house_rule = decide, by_house_rule
+        self._request, self._state, self._releases = request, state, releases
+        self._decide, self._read, self._by_house_rule = decide, read, by_house_rule
         self._release = request.release.decided_as
         self._by_release: dict[str, State | None] = {}
-        self._search = self._search_in(request, refused or unknown_flags(intake))
+        self._search, self._tried = self._search_in(request)
 
     def remedies(self) -> list[Remedy]:
         """The smallest changes for each purpose in the release of the request, and the later releases that help."""
         if self._has_own_runner:
             return []
-        return remedies(self._state, self._tried(self._request), self._search, self._first_release)
+        return remedies(self._state, self._tried, self._search, self._first_release)
 
     def advice(self) -> Advice:
         """The remedies, the first later release with V2, and the path to V2."""
@@ -86,9 +87,8 @@ class Adviser:
         newest_state = state if is_newest else self._state_in(newest)
         if newest_state is not None and _is_on_v2(newest_state):
             return Advice(found, v2_from, V2Path(newest, V2By.UPGRADE, v2_from, [], removal))
-        at_newest = in_release(self._request, newest)
-        search = self._search if is_newest else self._search_in(at_newest)
-        changes = search.smallest(self._tried(at_newest), _is_on_v2)
+        search, tried = (self._search, self._tried) if is_newest else self._search_in(in_release(self._request, newest))
+        changes = search.smallest(tried, _is_on_v2)
         by = V2By.CHANGE if changes else V2By.NONE
         changed = [each.change for each in changes[0][0]] if changes else []
         return Advice(found, v2_from, V2Path(newest, by, v2_from, changed, removal))
@@ -97,14 +97,26 @@ class Adviser:
     def _has_own_runner(self) -> bool:
         return self._state.runner is None and self._state.starts
 
-    def _search_in(self, request: Request, needed: Sequence[Candidate] = ()) -> RemedySearch:
-        return RemedySearch(lambda changes: self._decide(with_changes(request, changes)), needed)
+    def _search_in(self, request: Request) -> tuple[RemedySearch, list[Candidate]]:
+        """The search for changes of a request, with those that all sets need in its release, and what is tried."""
+        intake, needed = self._needed(request)
+        search = RemedySearch(lambda changes: self._decide(with_changes(request, changes)), needed)
+        if request.deployment is not None and intake is None:
+            return search, []
+        found = candidates(request, intake, defaults(series(request.release.decided_as)))
+        return search, [each for each in found if not (self._by_house_rule and is_selection_of_v2(each))]
 
-    def _tried(self, request: Request) -> list[Candidate]:
-        if request.deployment is not None and self._intake is None:
-            return []
-        found = candidates(request, self._intake, defaults(series(request.release.decided_as)))
-        return [each for each in found if not (self._by_house_rule and is_selection_of_v2(each))]
+    def _needed(self, request: Request) -> tuple[IntakeResult | None, list[Candidate]]:
+        """The derived facts, ``None`` if there are none, and the changes without which vLLM refuses the arguments."""
+        if request.deployment is None:
+            return None, []
+        try:
+            intake = self._read(request)
+        except ArgumentsRefused as error:
+            return None, refused_options(error)
+        except RequestInvalid:
+            return None, []
+        return intake, unknown_flags(intake)
 
     def _state_in(self, release: str) -> State | None:
         if release not in self._by_release:

@@ -69,10 +69,8 @@ def candidates(request: Request, intake: IntakeResult | None, defaults: Sequence
     return sorted(found, key=lambda candidate: candidate.cost)
 
 
-def unknown_flags(intake: IntakeResult | None) -> list[Candidate]:
+def unknown_flags(intake: IntakeResult) -> list[Candidate]:
     """The flags that the release does not have, to be dropped: vLLM starts only without all of them."""
-    if intake is None:
-        return []
     found = {flag.option: flag for flag in intake.options.unknown_flags}
     return _shown_without(intake.secrets, [_dropped(flag.option, flag.value, flag.place) for flag in found.values()])
 

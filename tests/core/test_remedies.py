@@ -293,6 +293,33 @@ def test_the_path_to_v2_at_the_newest_release_is_a_change_or_none(
     assert (path["by"], path["upgrade_to"], path["change"]) == expected
 
 
+@pytest.mark.parametrize(
+    ("args", "by", "change"),
+    [
+        pytest.param(("--swap-space", "4"), "change", [SWAP], id="a flag that is gone"),
+        pytest.param(
+            ("--mamba-cache-mode", "all"),
+            "change",
+            [{"argument": "--mamba-cache-mode", "from": "all", "to": None}],
+            id="a value that is refused there",
+        ),
+        pytest.param(
+            ("--swap-space", "4", "--enable-dbo", "--enable-lora", "--all2all-backend", "deepep_low_latency"),
+            "change",
+            [SWAP, {"argument": "--enable-dbo", "at": "args[4]", "from": True, "to": None}],
+            id="a flag that is gone, and a feature that V2 does not have",
+        ),
+    ],
+)
+def test_the_path_to_v2_drops_what_the_newest_release_refuses(
+    policy: Policy, args: tuple[str, ...], by: str, change: list[Any]
+) -> None:
+    answer = of_args(policy, "0.17.1", *args)
+    assert (answer["runner"], answer["starts"]) == ("v1", True)
+    path = answer["v2_path"]
+    assert (path["release"], path["by"], path["change"]) == ("0.33.0", by, change)
+
+
 def test_a_stated_model_is_never_dropped(policy: Policy) -> None:
     facts = {"model_config": {"enable_prompt_embeds": True}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}
     answer = explained(policy, "0.23.0", facts=facts)
