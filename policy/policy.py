@@ -58,7 +58,7 @@ from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
 from policy.rules.effects import Layer, Outcome, Runner
 from policy.rules.loader import no_pause
-from policy.rules.releases import InvalidVersion, UnknownRelease, series, why_presumed
+from policy.rules.releases import InvalidVersion, UnknownRelease, not_checked, series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 from policy.secret_values import NO_SECRETS
 
@@ -580,8 +580,7 @@ class Policy:
         warnings = []
         release = request.release
         if not release.verified and not is_other:
-            why = why_presumed(request.vllm_version) or "was not checked against these rules"
-            warnings.append(f"vLLM {request.vllm_version} {why}; decided as {release.decided_as}")
+            warnings.append(not_checked(request.vllm_version, release.decided_as))
         if result.today > ruleset.quiet_until:
             listed = sorted(
                 n for n in (*ruling.standing, *ruling.advice, *ruling.problems, *ruling.ended) if n in ruleset.dated

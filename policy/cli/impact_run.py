@@ -35,7 +35,21 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def read_targets(releases: Releases, from_: str | None, to: str | None, names: str | None) -> list[TargetRelease]:
-    """The targets that the options name; the command fails if they name none or an unknown one."""
+    """The targets that the options name; the command fails if they name none or an unknown one.
+
+    A warning on standard error names each that was not checked.
+    """
+    return _warned(_targets(releases, from_, to, names))
+
+
+def _warned(targets: list[TargetRelease]) -> list[TargetRelease]:
+    for target in targets:
+        if target.warning:
+            err.print(f"warning: {target.warning}", markup=False)
+    return targets
+
+
+def _targets(releases: Releases, from_: str | None, to: str | None, names: str | None) -> list[TargetRelease]:
     if (to is None) == (names is None):
         fail(
             USAGE,
@@ -63,7 +77,7 @@ def read_later_targets(releases: Releases, from_: str | None, to: list[str]) -> 
         later = targets_of(names, releases)
     except PolicyError as error:
         fail(USAGE, f"{error}; {TARGET_ADVICE}")
-    return (*first, *(target for target in later if target not in first))
+    return tuple(_warned([*first, *(target for target in later if target not in first)]))
 
 
 def _several(names: str, releases: Releases) -> list[TargetRelease]:

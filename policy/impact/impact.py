@@ -19,7 +19,7 @@ from policy.impact.changes import ChangeKind, ReleaseChange, change_of, worst
 from policy.intake.served_models import UNSUPPORTED_MODEL
 from policy.policy import key_of
 from policy.problems import REMEDIES, request_problem
-from policy.remedies.advice import Adviser, in_release
+from policy.remedies.advice import Adviser
 from policy.remedies.search import State, purposes
 from policy.rules.effects import Layer, Runner
 
@@ -89,15 +89,13 @@ class Impact:
         own = request.vllm_version.removeprefix("v") if self._from_own else None
         if own is not None:
             answers[own] = self._answer(request)
-        for target in self._targets:
-            if target.name in answers:
-                continue
+        for target in self._targets:  # also the own one: that it runs may be assumed, or less certain for its image
             ruleset = id(self._policy.ruleset(target.release))
             shared = request.deployment is None and not target.without_v1
             if shared and ruleset in by_ruleset:
                 answers[target.name] = by_ruleset[ruleset]
                 continue
-            other = in_release(request, target.release)
+            other = target.request(request)
             answers[target.name] = found = self._answer(other, without=target.without_v1)
             if shared:
                 by_ruleset[ruleset] = found
@@ -114,7 +112,7 @@ class Impact:
         """What a target does with a deployment; without one, what its own release does."""
         if target is None:
             return self._answer(request)
-        return self._answer(in_release(request, target.release), without=target.without_v1)
+        return self._answer(target.request(request), without=target.without_v1)
 
     def _helping(self, request: Request, answers: Mapping[str, ReleaseAnswer | Undecided]) -> dict[str, list[Remedy]]:
         """The remedies for the newest explained targets in which there is something to help, by their names."""
@@ -129,7 +127,7 @@ class Impact:
 
     def _remedies(self, request: Request, target: TargetRelease, answer: ReleaseAnswer, state: State) -> list[Remedy]:
         """The remedies for a deployment with this answer in a target; each is decided again as the target decides."""
-        request = in_release(request, target.release)
+        request = target.request(request)
         house = {rule.id for rule in self._policy.catalogue.rules if rule.layer is Layer.HOUSE}
         adviser = Adviser(
             request,

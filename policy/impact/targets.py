@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from policy.remedies.advice import in_release
 from policy.rules.effects import Runner
+from policy.rules.releases import not_checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from policy.request.request import Request
     from policy.rules.releases import Releases
 
 V1_REMOVED: Final = "v1-removed"
@@ -25,11 +29,27 @@ HEAD: Final = "head"
 
 
 class TargetRelease(Struct, frozen=True):
-    """A release by its name; ``release`` is the known one whose rules decide, ``without_v1`` whether V1 is removed."""
+    """A release by its name; ``release`` is the known one whose rules decide, ``without_v1`` whether V1 is removed.
+
+    ``verified`` is whether the name is exactly the known release, as in a decision.
+    """
 
     name: str
     release: str
     without_v1: bool = False
+    verified: bool = True
+
+    @property
+    def warning(self) -> str:
+        """That the name is not one of a release that was checked; empty if it is."""
+        return "" if self.verified else not_checked(self.name, self.release)
+
+    def request(self, request: Request) -> Request:
+        """The request for this release, as it is decided if it states the name as its version."""
+        request = in_release(request, self.release)
+        if self.verified:
+            return request
+        return replace(request, vllm_version=self.name, release=replace(request.release, verified=False))
 
 
 def targets_of(names: Iterable[str], releases: Releases, *, nearest: bool = False) -> list[TargetRelease]:
@@ -51,4 +71,5 @@ def target_of(name: str, releases: Releases, *, nearest: bool = False) -> Target
     """
     if name == V1_REMOVED and releases.removal_of(Runner.V1) is not None:
         return TargetRelease(name, releases.known[-1], without_v1=True)
-    return TargetRelease(name.removeprefix("v"), releases.resolve(name, nearest=nearest).decided_as)
+    found = releases.resolve(name, nearest=nearest)
+    return TargetRelease(name.removeprefix("v"), found.decided_as, verified=found.verified)

@@ -133,9 +133,19 @@ class Adviser:
 
 
 def in_release(request: Request, release: str) -> Request:
-    """The same request for another known release."""
-    facts = request.facts.in_series(series(release)) if request.deployment is None else request.facts
-    return replace(request, facts=facts, release=Resolution(release, verified=True, defaulted=False))
+    """The same request for another known release, which certainly runs unless the deployment shows another vLLM."""
+    deployment, facts = request.deployment, request.facts
+    if deployment is None:
+        facts = facts.in_series(series(release))
+    elif deployment.release_is_assumed:
+        deployment = replace(deployment, release_is_assumed=False)
+    return replace(
+        request,
+        vllm_version=release,
+        facts=facts,
+        deployment=deployment,
+        release=Resolution(release, verified=True, defaulted=False),
+    )
 
 
 def _is_on_v2(state: State) -> bool:

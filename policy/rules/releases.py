@@ -114,6 +114,11 @@ def why_presumed(version: str) -> str:
     return "is the version of a build whose checkout had no tags, so its numbers do not show its release"
 
 
+def not_checked(version: str, decided_as: str) -> str:
+    """The warning about a version that is not exactly the release that decides."""
+    return f"vLLM {version} {why_presumed(version) or 'was not checked against these rules'}; decided as {decided_as}"
+
+
 class Releases:
     """The known releases in ascending order, the default one, and the releases in container images.
 

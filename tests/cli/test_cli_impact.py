@@ -114,6 +114,15 @@ def models(tmp_path: Path) -> str:
     return str(tmp_path / "models")
 
 
+def test_a_target_that_was_not_checked_has_a_warning(call: Callable[..., Done], tmp_path: Path) -> None:
+    file = tmp_path / "fleet.json"
+    file.write_text(json.dumps(facts("a")))
+    done = call("impact", str(file), "--to", "0.33.7", "--json")
+    assert done.code == 0
+    assert done.err == "warning: vLLM 0.33.7 was not checked against these rules; decided as 0.33.0\n"
+    assert json.loads(done.out)["targets"] == ["0.33.7"]
+
+
 @pytest.fixture
 def shipped_command() -> list[str]:
     return [forked_python(), "-c", "from service.cli import main; main()"]

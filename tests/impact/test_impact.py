@@ -10,12 +10,13 @@ from deployments import TODAY
 
 from policy.decision.remedies import Change, Remedy
 from policy.impact import run as impact_run
-from policy.impact.answers import Undecided
+from policy.impact.answers import ReleaseAnswer, Undecided
 from policy.impact.impact import Impact
 from policy.impact.run import ImpactJob, Run, no_piece
 from policy.impact.targets import V1_REMOVED, targets_of
 from policy.intake.model_finder import ModelFinder
-from policy.request.request import read_request
+from policy.request.manifest import requests_of
+from policy.request.request import Request, read_request, read_request_or_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -276,6 +277,66 @@ def test_what_a_release_refuses_is_dropped(
     expected = [] if changes is None else [Remedy("start", changes, "v2", starts=True)]
     assert found.remedies == {"0.33.0": expected}
     assert "hunter" not in msgspec.json.encode(found).decode()
+
+
+def pod(*args: str, image: str = "vllm/vllm-openai:latest") -> dict[str, Any]:
+    container = {"name": "vllm", "image": image, "args": ["--model", "q", *args]}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+
+
+def engine(policy: Policy, manifest: dict[str, Any], **fields: Any) -> Request:
+    """The only engine of a manifest."""
+    document = {"manifest": manifest, "model_configs": {"q": MODEL}, **fields}
+    found = read_request_or_manifest(document, policy.releases)
+    assert not isinstance(found, Request)
+    ((_, request),) = requests_of(found, policy.releases)
+    assert isinstance(request, Request)
+    return request
+
+
+@pytest.mark.parametrize("args", [["--disable-log-requests"], ["--mamba-cache-mode", "nothing"], []])
+def test_a_target_is_decided_as_exactly_its_release_if_the_image_lets_it_be_assumed(
+    policy: Policy, args: list[str]
+) -> None:
+    release = policy.releases.default
+    own = engine(policy, pod(*args))
+    stated = engine(policy, pod(*args), vllm_version=release)
+    assert own.vllm_version == release
+    targets = targets_of([release, "0.33.0"], policy.releases)
+    found = Impact(policy, targets, TODAY, from_own=True).compare(own)
+    expected = Impact(policy, targets, TODAY).compare(stated)
+    assert found.from_ == release
+    assert found.releases == expected.releases
+    assert found.releases[release].starts is not bool(args)  # type: ignore[union-attr]
+
+
+def test_a_target_is_the_release_that_a_script_installs(policy: Policy) -> None:
+    script = "pip install vllm==0.33.0 && vllm serve q --swap-space 4"
+    deployment = {"args": script, "model_configs": {"q": MODEL}}
+    own, stated = (
+        read_request({"vllm_version": version, "deployment": deployment}, policy.releases)
+        for version in ("0.22.0", "0.33.0")
+    )
+    targets = targets_of(["0.33.0"], policy.releases)
+    found = Impact(policy, targets, TODAY, from_own=True, explained=targets).compare(own)
+    answer = found.releases["0.33.0"]
+    assert answer == Impact(policy, (), TODAY).answer(stated)
+    assert isinstance(answer, ReleaseAnswer)
+    assert len(answer.launch_errors) == 1
+    assert isinstance(found.remedies, dict)
+    assert [each.purpose for each in found.remedies["0.33.0"]] == ["start"]
+
+
+@pytest.mark.parametrize("version", ["0.33.7", "0.33.0rc1", "0.33.0+cu129", "0.33.0+mine"])
+def test_a_target_that_was_not_checked_is_decided_as_a_request_for_it(policy: Policy, version: str) -> None:
+    deployment = {"args": ["serve", "q", "--swap-space", "4"], "model_configs": {"q": MODEL}}
+    own, stated = (
+        read_request({"vllm_version": each, "deployment": deployment}, policy.releases) for each in ("0.17.1", version)
+    )
+    (target,) = targets_of([version], policy.releases)
+    assert Impact(policy, (), TODAY).answer(own, target) == Impact(policy, (), TODAY).answer(stated)
+    warnings = policy.decide(stated, TODAY).warnings
+    assert ([target.warning] if target.warning else []) == [each for each in warnings if "not checked against" in each]
 
 
 DBO: dict[str, Any] = {**MIXTRAL, "parallel_config": {"enable_dbo": True}, "lora_config": {}}
