@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from policy.cli.console import err, out, show
 from policy.cli.secret_lines import SecretLines
 from policy.decision.decision import encode
+from policy.decision.remedy_text import switch
 from policy.escaping import escape_line
 from policy.problems import Problem, fault_lines
 
@@ -50,8 +51,10 @@ class FixChange(Struct, frozen=True, rename={"from_": "from"}):
         shown = f"`{name if self.written is UNSET else str(self.written).partition(chr(10))[0].strip()}`"
         if self.to is None:
             return f"drop {shown}"
-        value = self.to if isinstance(self.to, str) else json.dumps(self.to)
-        return f"set `{name}` to {value}" + ("" if self.written is UNSET else f" instead of {shown}")
+        instead = "" if self.written is UNSET else f" instead of {shown}"
+        if self.argument is not UNSET and isinstance(self.to, bool):
+            return f"{'add' if self.to else 'pass'} `{switch(name, on=self.to)}`{instead}"
+        return f"set `{name}` to {self.to if isinstance(self.to, str) else json.dumps(self.to)}{instead}"
 
 
 class FixRemedy(Struct, frozen=True, rename={"purpose": "for"}):

@@ -29,7 +29,14 @@ def change_text(change: Change, *, with_place: bool = True) -> str:
     if change.field is not UNSET:
         return f"use vLLM {change.to} instead of {change.from_}"
     name = next(each for each in (change.argument, change.variable, change.fact) if each is not UNSET)
+    if change.argument is not UNSET and isinstance(change.to, bool):
+        return f"{'add' if change.to else 'pass'} {switch(change.argument, on=change.to)}"
     if change.to is None:
         at = f" ({change.at})" if with_place and change.at is not UNSET else ""
         return f"{'unset' if change.argument is UNSET else 'drop'} {name}{at}"
     return f"set {name} to {change.to if isinstance(change.to, str) else json.dumps(change.to, ensure_ascii=False)}"
+
+
+def switch(flag: str, *, on: bool) -> str:
+    """The spelling of a flag without a value that turns it on or off."""
+    return flag if on else f"--no-{flag.removeprefix('--')}"

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from policy.decision.remedies import Change
+from policy.decision.remedy_text import switch
 from policy.facts.facts import Facts, shown, to_json
 from policy.facts.vocabulary import INDEX, VARIABLE, VOCABULARY, FactKind, ancestors
 from policy.intake.command.flags import flags
@@ -126,9 +127,12 @@ def _of_deployment(release: str, intake: IntakeResult) -> Iterator[Candidate]:
         if isinstance(value, dict) and len(value) > 1:
             for member, content in value.items():
                 yield _dropped(f"{option}.{member}", content, options.place(f"{option}.{member}"))
-    known = flags(release).by_name
+    known = flags(release)
     for option, value in OTHER_VALUES.items():
-        if option in known and options.values.get(option) != value:
+        has_words = option in known.by_name and (
+            value is not False or switch(flag_name(option), on=False) in known.exact
+        )
+        if has_words and options.values.get(option) != value:
             change = Change(argument=flag_name(option), from_=options.values.get(option), to=value)
             yield Candidate(change, option, SET, option=option, value=value)
     for name in VARIABLES:

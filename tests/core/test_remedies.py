@@ -10,7 +10,10 @@ import pytest
 from tables import table
 
 from policy.decision.remedies import Change
-from policy.remedies.changes import Candidate
+from policy.decision.remedy_text import change_text
+from policy.intake.command.flags import flags
+from policy.intake.model.tables import releases_with_flags
+from policy.remedies.changes import Candidate, candidates
 from policy.remedies.search import MAX_DECISIONS, RemedySearch
 from policy.request.request import read_request
 
@@ -337,6 +340,36 @@ def test_only_a_deployment_on_v1_has_a_path_to_v2(policy: Policy) -> None:
 def test_an_engine_with_its_own_runner_has_no_remedy(policy: Policy) -> None:
     answer = explained(policy, "0.33.0", facts={"platform": {"is_tpu": True}})
     assert (answer["outcome"], answer["remedies"], answer["v2_path"]) == ("not-applicable", [], None)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (Change(argument="--enforce-eager", to=True), "add --enforce-eager"),
+        (Change(argument="--async-scheduling", from_=True, to=False), "pass --no-async-scheduling"),
+        (Change(argument="--mamba-cache-mode", to="align"), "set --mamba-cache-mode to align"),
+        (Change(argument="--gpu-memory-utilization", to=0.9), "set --gpu-memory-utilization to 0.9"),
+        (Change(argument="--enable-dbo", at="args[2]", from_=True), "drop --enable-dbo (args[2])"),
+        (Change(fact="parallel_config.enable_dbo", from_=True, to=False), "set parallel_config.enable_dbo to false"),
+        (Change(variable="VLLM_USE_V2_MODEL_RUNNER", to="1"), "set VLLM_USE_V2_MODEL_RUNNER to 1"),
+        (Change(variable="VLLM_USE_V2_MODEL_RUNNER", from_="1"), "unset VLLM_USE_V2_MODEL_RUNNER"),
+    ],
+)
+def test_a_change_is_worded_as_vllm_takes_it(change: Change, text: str) -> None:
+    assert change_text(change) == text
+
+
+def test_a_switch_is_only_turned_to_what_the_release_has_a_flag_for(policy: Policy) -> None:
+    for release in releases_with_flags():
+        deployment = {"args": ["serve", "q"], "model_configs": {"q": QWEN}}
+        request = read_request({"vllm_version": release, "deployment": deployment}, policy.releases)
+        words = [
+            change_text(each.change).split()[1]
+            for each in candidates(request, policy.intake(request), [])
+            if each.change.argument is not msgspec.UNSET and isinstance(each.change.to, bool)
+        ]
+        assert "--enforce-eager" in words
+        assert all(word in flags(release).exact for word in words), (release, words)
 
 
 class CountedKey(str):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from edits.test_fix_kinds import DEPLOYMENT, REQUEST, VARIABLE, fixed
 
+from policy.cli.fix_report import FixChange
 from policy.decision.remedies import Change
 
 if TYPE_CHECKING:
@@ -594,3 +595,17 @@ def test_on_a_terminal_it_is_a_table(on_terminal: Callable[..., tuple[int, str]]
     path.write_text(json.dumps({"vllm_version": "0.33.0", "facts": FACTS}))
     _, text = on_terminal("fix", str(path))
     assert "set `parallel_config.enable_dbo` to false" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (FixChange(argument="--enforce-eager", to=True), "add `--enforce-eager`"),
+        (
+            FixChange(argument="--async-scheduling", from_=True, to=False, written="- --async-scheduling"),
+            "pass `--no-async-scheduling` instead of `- --async-scheduling`",
+        ),
+    ],
+)
+def test_a_switch_is_worded_as_vllm_takes_it(change: FixChange, text: str) -> None:
+    assert change.in_words() == text

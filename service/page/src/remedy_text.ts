@@ -23,7 +23,9 @@ export function goalText(purpose: string): string {
 export function changeText(change: ChangeValues): string {
   const name = change.argument ?? change.variable ?? change.fact ?? change.field ?? "";
   if (change.to === null) return `drop ${name}`;
-  return change.to === true && change.argument ? `add ${name}` : `set ${name} to ${shown(change.to)}`;
+  if (change.argument !== undefined && typeof change.to === "boolean")
+    return change.to ? `add ${name}` : `pass --no-${name.replace(/^--/, "")}`;
+  return `set ${name} to ${shown(change.to)}`;
 }
 
 /** A value as people write it. */
