@@ -552,6 +552,15 @@ def test_an_unknown_word_after_the_flag_of_a_token_is_ignored() -> None:
             "--disable-lora",
         ),
         (
+            "0.20.0",
+            ["--disable-log-requests", "m"],
+            (
+                "vLLM 0.20.0 has no flag `--disable-log-requests` (args[0]) and would not start; 0.3.0 to 0.16.0 and "
+                "0.33.0 have it"
+            ),
+            "--disable-log-requests",
+        ),
+        (
             "0.33.0",
             ["--tensor-paralel-size", "2", "m"],
             (

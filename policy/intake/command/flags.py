@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from policy.intake.model.tables import ARGUMENTS, TABLES_FOLDER, releases_with_flags
+from policy.rules.releases import spans as release_spans
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
@@ -166,21 +167,21 @@ def flag_of_row(dest: str, row: Mapping[str, Any], release: str) -> Flag:
 
 
 @lru_cache(maxsize=1024)
-def in_other_release(word: str, release: str) -> tuple[Flag, str, str] | None:
-    """The flag with this spelling in the nearest release that has it, and the first and last release of that span."""
+def in_other_release(word: str, release: str) -> tuple[Flag, str, bool] | None:
+    """The flag with this spelling in the nearest release that has it; ``None`` if none has it.
+
+    With it are the clause about all releases that have it, and whether they are all earlier ones.
+    """
     order = releases_with_flags()
     having = _spellings().get(word, ())
     if not having:
         return None
     here = order.index(release)
     nearest = next((version for version in having if order.index(version) > here), having[-1])
-    at = order.index(nearest)
-    first = last = at
-    while first and order[first - 1] in having:
-        first -= 1
-    while last + 1 < len(order) and order[last + 1] in having:
-        last += 1
-    return flags(nearest).exact[word], order[first], order[last]
+    *others, last = release_spans(having, order).split(", ")
+    listed = f"{', '.join(others)} and {last}" if others else last
+    clause = f"only {listed} has it" if len(having) == 1 else f"{listed} have it"
+    return flags(nearest).exact[word], clause, order.index(nearest) < here
 
 
 def is_flag_of_any_release(word: str) -> bool:

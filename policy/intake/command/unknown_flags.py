@@ -6,11 +6,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
-from packaging.version import Version
 
 from policy.intake.command.deprecated_flags import use_instead
 from policy.intake.command.flag_arguments import may_be_secret
-from policy.intake.command.flags import flags, in_other_release, releases_clause, with_dashes
+from policy.intake.command.flags import flags, in_other_release, with_dashes
 from policy.intake.command_line import UnknownFlag
 from policy.masking import HIDDEN, masked
 from policy.messages import MAX_QUOTED, nearest, quoted
@@ -91,12 +90,11 @@ def report_unknown(key: str, shown: str, place: str, table: Flags, result: Parse
         result.omitted += 1
         return None if other is None else other[0]
     if other is not None:
-        flag, first, last = other
+        flag, clause, is_earlier = other
         # what a flag of a later release replaces is no advice for an earlier one
-        instead = use_instead(flag.dest, release) if Version(last) < Version(release) else ""
+        instead = use_instead(flag.dest, release) if is_earlier else ""
         result.add_launch_error(
-            f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; "
-            f"{releases_clause(first, last, 'has', 'have')}{instead}"
+            f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {clause}{instead}"
         )
         return flag
     near = _suggestion(key[:MAX_QUOTED], release)
