@@ -473,6 +473,59 @@ def test_what_led_out_of_the_checkout_before_is_not_read(
     ]
 
 
+def linked_rules(checkout: Checkout, copy_rules: Callable[[Path], Path], link: str) -> str:
+    """Commit rules of which a folder, through a link to it, is outside; gives the commit."""
+    target = outside(checkout, copy_rules)
+    (target / "rules" / "house" / "broken.yaml").write_text("private: value\n")
+    copy_rules(checkout.folder / "rules")
+    (checkout.folder / "rules" / ".hidden").mkdir()
+    (checkout.folder / "rules" / link).symlink_to(target / "rules" / "house")
+    if link.startswith("."):
+        (checkout.folder / "rules" / "house" / "more").symlink_to(f"../{link}")
+    return checkout.commit(chat=pods("v0.33.0"))
+
+
+@pytest.mark.parametrize("link", ["house/other", ".hidden/other", "house/a%0A\n::add-mask::b\\n::error::c"])
+def test_a_link_out_of_the_rules_is_refused(
+    checkout: Checkout, run: Callable[..., Any], copy_rules: Callable[[Path], Path], link: str
+) -> None:
+    base = linked_rules(checkout, copy_rules, link)
+    code, text, _ = run(base, rules="rules")
+    assert code == 2, text
+    assert f"::error::rules: the link {link!a} leads out of the folder; copy what it leads to\n" in text
+    assert len(commands_of(text)) == 1
+    assert "private" not in text
+    assert checkout.git("worktree", "list").count("\n") == 0
+
+
+def test_a_link_out_of_the_rules_can_be_replaced(
+    checkout: Checkout, run: Callable[..., Any], copy_rules: Callable[[Path], Path]
+) -> None:
+    base = linked_rules(checkout, copy_rules, "house/other")
+    (checkout.folder / "rules" / "house" / "other").unlink()
+    checkout.commit()
+    code, text, outputs = run(base, rules="rules")
+    assert (code, outputs["summary"]) == (0, "this change flips no deployment"), text
+    assert commands_of(text) == [
+        "::warning::rules: the link 'house/other' led out of the folder before, whose rules are not compared"
+    ]
+
+
+def test_links_within_the_rules_are_followed(
+    checkout: Checkout, run: Callable[..., Any], copy_rules: Callable[[Path], Path]
+) -> None:
+    """As in a folder that was copied from a mounted ConfigMap."""
+    rules = copy_rules(checkout.folder / "rules")
+    (rules / "house").rename(rules / "..data")
+    (rules / "house").symlink_to("..data")
+    (checkout.folder / "notes.md").touch()
+    (rules / "notes.md").symlink_to("../notes.md")
+    base = checkout.commit(chat=pods("v0.21.0"))
+    checkout.commit(chat=pods("v0.33.0"))
+    code, text, outputs = run(base, rules="rules")
+    assert (code, outputs["summary"]) == (0, "this change flips 1 of 1 deployments to V2"), text
+
+
 def test_the_actions_of_others_are_pinned() -> None:
     """A tag can be moved; a commit cannot."""
     used = [step["uses"] for step in ACTION["runs"]["steps"] if "uses" in step]
