@@ -226,7 +226,8 @@ def _leads_out(entry: FolderEntry) -> bool:
     roots = (root, root.resolve())
     for _ in range(MAX_LINKS):
         if not path.is_symlink():
-            return path.resolve().suffix != SUFFIX
+            found = entry.path.resolve()  # not this path if a target has `..` behind a link to a folder
+            return found != path.resolve() or found.suffix != SUFFIX
         path = Path(os.path.normpath(path.parent / path.readlink()))
         if not any(map(path.is_relative_to, roots)):
             return True

@@ -58,6 +58,14 @@ def link_by_way_of(link: str, target: str) -> Callable[[Path], object]:
     return write_links
 
 
+def link_that_climbs(path: Path) -> None:
+    """A link to a file that is another one once the links to folders in its path are followed."""
+    (path.parent / ".b").symlink_to("/usr/share")
+    (path.parents[1] / "etc").mkdir()
+    (path.parents[1] / "etc" / "passwd").symlink_to("../releases.yaml")
+    path.symlink_to(".b/../../etc/passwd")
+
+
 BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "dangling file": (
         "house/a.yaml",
@@ -107,6 +115,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "link out of the folder": ("a.yaml", lambda path: path.symlink_to("../../../../../../etc/hostname"), OUTSIDE),
     "link to a hidden link": ("house/a.yaml", link_by_way_of(".b.yaml", "/etc/passwd"), OUTSIDE),
     "link by way of a folder": ("house/a.yaml", link_by_way_of(".etc", "/etc"), OUTSIDE),
+    "link that climbs from a hidden link": ("house/a.yaml", link_that_climbs, OUTSIDE),
     "file without a size": (
         "house/a.yaml",
         lambda path: path.symlink_to("/proc/kallsyms"),
