@@ -22,7 +22,7 @@ from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_rule_file
 from policy.rules.conditions import MAX_WAYS, Condition, Leaf, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer, Runner
-from policy.rules.images import FOLDER, ImageRow, ImageTable, duplicate_names, read_images
+from policy.rules.images import FOLDER, ImageRow, ImageTable, contradicting_digests, duplicate_names, read_images
 from policy.rules.loader import Sources, no_pause
 from policy.rules.operators import Comparison
 from policy.rules.release_list import read_releases
@@ -257,6 +257,7 @@ class _CatalogueReader:
             raise RulesInvalid(self.faults)
         images = ImageTable(self.images.values())
         self.add_faults(duplicate_names(images.rows))
+        self.add_faults(contradicting_digests(images.rows))
         releases = Releases(
             self.releases.known, self.releases.default, images, self.releases.published, self.releases.removals
         )

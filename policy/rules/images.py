@@ -211,7 +211,7 @@ def _read_row(node: YamlNode, reader: FieldReader) -> ImageRow | None:
     triton_since = read_release(fields.get("triton_since"), reader)
     is_custom, is_presumed = (read_flag(fields.get(name), reader) for name in ("custom", "presumed"))
     releases = ImageRelease("", is_custom, is_presumed, platform)
-    tags = _Tags({}, [], {})
+    tags = _Tags({}, [], {}, {})
     for item in reader.items(fields.get("tags"), "tags", MAX_TAGS):
         _read_tags(item, reader, releases, tags)
     if len(reader.faults) > count or row_id is None:
@@ -234,11 +234,21 @@ def _read_row(node: YamlNode, reader: FieldReader) -> ImageRow | None:
 
 @dataclass(frozen=True, slots=True)
 class _Tags:
-    """The tags and digests of a row so far."""
+    """The tags and digests of a row so far; ``entries`` has the release and the place of each."""
 
     literals: dict[str, ImageRelease]
     patterns: list[ImageTag]
     digests: dict[str, ImageRelease]
+    entries: dict[str, tuple[ImageRelease, YamlNode]]
+
+    def add_entry(self, text: str, found: ImageRelease, node: YamlNode, reader: FieldReader) -> bool:
+        """Note the place of a tag or digest; false, with a fault, if an earlier entry has it."""
+        earlier, place = self.entries.setdefault(text, (found, node))
+        if earlier is found:
+            return True
+        where = f"{reader.path}:{place.line}:{place.column}"
+        reader.fault(node, f"{quoted(text)} is already in the entry at {where}; remove one")
+        return False
 
 
 def read_choice(node: YamlNode | None, legal: tuple[str, ...], reader: FieldReader) -> str | None:
@@ -323,7 +333,7 @@ def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Ta
             reader.fault(fields["digest"], f"expected a digest such as `sha256:…` with 64 digits, got {quoted(digest)}")
         elif not release:
             reader.fault(node, "the entry of a digest has no `release`; add it")
-        else:
+        elif tags.add_entry(digest, found, fields["digest"], reader):
             tags.digests[digest] = found
     if "tag" not in fields and "digest" not in fields and isinstance(node.value, dict):
         reader.fault(node, "the entry has neither `tag` nor `digest`; add one")
@@ -340,10 +350,12 @@ def _read_tags(node: YamlNode, reader: FieldReader, row: ImageRelease, tags: _Ta
                 else f'the tag {quoted(text)} has no `{{release}}`; add `release: "0.23.0"`, its version of vLLM'
             )
             reader.fault(fields["tag"], advice)
-        elif not pattern.is_literal:
+        elif not tags.add_entry(text, found, fields["tag"], reader):
+            continue
+        elif pattern.is_literal:
+            tags.literals[text] = found
+        else:
             tags.patterns.append(ImageTag(pattern, found))
-        elif tags.literals.setdefault(text, found) is not found:
-            reader.fault(fields["tag"], f"the tag {quoted(text)} is listed twice; remove one")
 
 
 def read_variables(node: YamlNode | None, reader: FieldReader) -> dict[str, str]:
@@ -375,5 +387,22 @@ def duplicate_names(rows: Iterable[ImageRow]) -> list[Fault]:
             if earlier is not row:
                 name = quoted("/".join(pattern.parts))
                 message = f"the name {name} is already in the row {quoted(earlier.id)} of {earlier.path}; remove one"
+                add_fault(faults, Fault(row.path, *row.place, message))
+    return faults
+
+
+def contradicting_digests(rows: Iterable[ImageRow]) -> list[Fault]:
+    """A fault for each digest that an earlier row has with another version: a digest is that of one image."""
+    known: dict[str, ImageRow] = {}
+    faults: list[Fault] = []
+    for row in rows:
+        for digest, release in row.digests.items():
+            earlier = known.setdefault(digest, row)
+            other = earlier.digests[digest].version
+            if other != release.version:
+                message = (
+                    f"the digest {quoted(digest)} has vLLM {release.version} here, and {other} in the row "
+                    f"{quoted(earlier.id)} of {earlier.path}; correct one"
+                )
                 add_fault(faults, Fault(row.path, *row.place, message))
     return faults

@@ -60,6 +60,7 @@ def rows(*texts: str) -> str:
     )
 
 
+DIGEST = f"sha256:{'1' * 64}"
 GOOD = rows('tags: [{tag: "{release}"}, {tag: v1, release: "0.23.0"}]')
 NO_FOLDER = "expected the absolute path of a folder, such as `/workspace`, got"
 FAULTS: list[tuple[str, list[str]]] = [
@@ -142,7 +143,19 @@ FAULTS: list[tuple[str, list[str]]] = [
     ),
     (
         rows('tags: [{tag: v1, release: "0.23.0"}, {tag: [v2, v1], release: "0.24.0"}]'),
-        ["images/one.yaml:2:110: the tag `v1` is listed twice; remove one"],
+        ["images/one.yaml:2:110: `v1` is already in the entry at images/one.yaml:2:80; remove one"],
+    ),
+    (
+        rows('tags: [{tag: "*-x", release: "0.23.0"}, {tag: "*-x", release: "0.24.0"}]'),
+        ["images/one.yaml:2:113: `*-x` is already in the entry at images/one.yaml:2:80; remove one"],
+    ),
+    (
+        rows('tags: [{tag: "{release}"}, {tag: "{release}", platform: rocm}]'),
+        ["images/one.yaml:2:100: `{release}` is already in the entry at images/one.yaml:2:80; remove one"],
+    ),
+    (
+        rows(f'tags: [{{digest: "{DIGEST}", release: "0.23.0"}}, {{digest: "{DIGEST}", release: "0.24.0"}}]'),
+        [f"images/one.yaml:2:187: `{DIGEST}` is already in the entry at images/one.yaml:2:83; remove one"],
     ),
     (rows("tags: [{release: 0.23.0}]"), ["images/one.yaml:2:74: the entry has neither `tag` nor `digest`; add one"]),
     (
@@ -214,6 +227,25 @@ def test_two_rows_cannot_have_the_same_name() -> None:
     assert faults(written) == [
         "images/one.yaml:3:5: the name `team/one` is already in the row `one` of images/one.yaml; remove one"
     ]
+
+
+@pytest.mark.parametrize("version", ["0.23.0", "0.24.0"])
+def test_a_digest_has_the_same_version_in_every_row(version: str) -> None:
+    """The image of a mirror is the same one; its tags are those of the mirror."""
+    one, two = (
+        {**ROW, "id": name, "names": [f"{name}/vllm"], "tags": [{"digest": DIGEST, "release": release}]}
+        for name, release in (("one", "0.23.0"), ("two", version))
+    )
+    images = [yaml.safe_dump({"images": [row]}) for row in (one, two)]
+    given = sources(images[0])
+    given.add("images/two.yaml", images[1])
+    if version == "0.23.0":
+        assert load(given).releases.images.release_of("two/vllm", None, DIGEST) is not None
+        return
+    with pytest.raises(RulesInvalid) as caught:
+        load(given)
+    message = f"the digest `{DIGEST}` has vLLM 0.24.0 here, and 0.23.0 in the row `one` of images/one.yaml; correct one"
+    assert [str(fault) for fault in caught.value.faults] == [f"images/two.yaml:2:3: {message}"]
 
 
 VERSIONS: list[tuple[list[Any], str, str | None]] = [
