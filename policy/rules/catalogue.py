@@ -428,11 +428,13 @@ class _CatalogueReader:
                 )
             elif earlier.upper < later.lower and (earlier.upper, later.lower) not in declared:
                 gap = f">={earlier.upper},<{later.lower}"
+                advice = (
+                    "a named condition has none: end the first where the second begins, or write two conditions"
+                    if isinstance(item, NamedCondition)
+                    else f'declare it: `gaps: [{{vllm: "{gap}", why: …}}]`'
+                )
                 self.fault(
-                    item.path,
-                    later.place,
-                    f"a gap between {quoted(earlier.text)} and {quoted(later.text)}; "
-                    f'declare it: `gaps: [{{vllm: "{gap}", why: …}}]`',
+                    item.path, later.place, f"a gap between {quoted(earlier.text)} and {quoted(later.text)}; {advice}"
                 )
             declared.pop((earlier.upper or later.lower, later.lower), None)
         for unneeded in declared.values():
