@@ -122,7 +122,9 @@ def _listed(names: str, releases: Releases) -> list[TargetRelease]:
 
 
 def _parts(names: str) -> list[str]:
-    return re.split(r"[,\s]+", names.strip(", "))
+    """The names and ranges of a list, between commas or blanks; blanks beside ``..`` are part of the range."""
+    whole = RANGE.join(part.strip() for part in names.split(RANGE))
+    return re.split(r"[,\s]+", whole.strip(", "))
 
 
 def _range(part: str, releases: Releases) -> list[str]:

@@ -218,6 +218,15 @@ def test_targets(
 
 
 @pytest.mark.parametrize(
+    "names",
+    ["0.31.0..0.33.0", "0.31.0 ..0.33.0", "0.31.0.. 0.33.0", "0.31.0 .. 0.33.0", "0.31.0, 0.32.0 ..", " 0.31.0.."],
+)
+def test_a_range_may_have_blanks(impact: Callable[..., tuple[int, dict[str, Any]]], names: str) -> None:
+    _, found = impact(lines(facts("a")), "--releases", names, name="f.jsonl")
+    assert list(found["targets"]) == ["0.31.0", "0.32.0", "0.33.0"]
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ((), "name what to compare: `--to "),
