@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sys
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -93,7 +94,7 @@ class Api:
         self.token = token
 
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The answer to a request as JSON; raises ``HTTPError`` or ``URLError``."""
+        """The answer to a request as JSON; raises ``HTTPError``, ``URLError`` or ``HTTPException``."""
         request = Request(  # noqa: S310  # the scheme was checked
             self.base + path,
             None if body is None else json.dumps(body).encode(),
@@ -177,12 +178,14 @@ def main() -> int:
 
 
 def attempt(what: str, permission: str, write: Any) -> None:
-    """Write a part; if the API refuses it, print a warning that names the permission."""
+    """Write a part; if that fails, print a warning, which names the permission if the API refuses it."""
     try:
         write()
     except HTTPError as error:
         error.close()
         print(f"::warning::{what}: the API answered {error.code}; the job needs the permission `{permission}`")
+    except HTTPException as error:
+        print(f"::warning::{what}: the answer of the API is broken: {error!r}")
     except (URLError, OSError, ValueError) as error:
         print(f"::warning::{what}: {error}")
 

@@ -46,6 +46,8 @@ class Api:
         self.calls: list[tuple[str, str, Any]] = []
         self.comments: list[dict[str, Any]] = []
         self.refused: set[str] = set()
+        self.raw = b""
+        """What is sent in the place of each answer, unless it is empty."""
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         self.calls.append((method, path, body))
@@ -77,6 +79,10 @@ def api() -> Iterator[tuple[Api, str]]:
             body = json.loads(self.rfile.read(size)) if size else None
             assert self.headers["authorization"] == "Bearer secret"
             code, answer = stub.answer(self.command, self.path, body)
+            if stub.raw:
+                self.wfile.write(stub.raw)
+                self.close_connection = True
+                return
             data = json.dumps(answer).encode()
             self.send_response(code)
             self.send_header("content-length", str(len(data)))
@@ -276,6 +282,27 @@ def test_what_the_token_may_not_write_is_a_warning(
     assert "::warning::comment: the API answered 403; the job needs the permission `pull-requests: write`" in text
     assert "::warning::code scanning: the API answered 403" in text
     assert len(stub.sent("/statuses/")) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"no\r::error::HTTP\r\n\r\n", r"BadStatusLine('no\r::error::HTTP\r\n')"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[]", "IncompleteRead(2 bytes read, 7 more expected)"),
+    ],
+)
+def test_a_broken_answer_is_a_warning(
+    checkout: Checkout, run: Callable[..., Any], api: tuple[Api, str], raw: bytes, why: str
+) -> None:
+    base = checkout.commit(chat=pods("v0.21.0"))
+    checkout.commit(chat=pods("v0.33.0"))
+    api[0].raw = raw
+    code, text, _ = run(base)
+    parts = ("comment", "status", "code scanning")
+    assert (code, commands_of(text)) == (
+        0,
+        [f"::warning::{part}: the answer of the API is broken: {why}" for part in parts],
+    ), text
 
 
 def test_each_part_can_be_switched_off(checkout: Checkout, run: Callable[..., Any], api: tuple[Api, str]) -> None:
