@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from policy.cli.fleet import FleetEntry, FleetOptions
     from policy.policy import Policy
 
-SQLITE: Final = "sqlite:///"
-"""How the URL of a log begins that is a file."""
+SQLITE: Final = "sqlite"
+"""The scheme of the URL of a log that is a file; a driver may follow it: ``sqlite+pysqlite:///log.db``."""
 
 
 class LogPart(Struct, frozen=True):
@@ -43,7 +43,8 @@ def read_part(log: str | None, since: str | None, until: str | None) -> LogPart 
 
 def log_files(log: str | None) -> list[str]:
     """The file of the log with this URL, if it has one."""
-    return [log.removeprefix(SQLITE)] if log is not None and log.startswith(SQLITE) else []
+    scheme, _, file = (log or "").partition(":///")
+    return [file] if file and scheme.partition("+")[0] == SQLITE else []
 
 
 def logged(part: LogPart, reader: LogReader | None, policy: Policy, options: FleetOptions) -> Iterator[FleetEntry]:

@@ -68,10 +68,11 @@ def test_a_file_of_a_folder_that_is_read_is_no_output(call: Callable[..., Done],
         assert call("impact", "-R", str(tmp_path), *options, str(inner / "out.csv")).code == 1
 
 
-def test_the_log_is_no_output(call: Callable[..., Done], sqlite: LogTarget) -> None:
+@pytest.mark.parametrize("scheme", ["sqlite", "sqlite+pysqlite"])
+def test_the_log_is_no_output(call: Callable[..., Done], sqlite: LogTarget, scheme: str) -> None:
     file = Path(sqlite.url.removeprefix("sqlite:///"))
     before = file.read_bytes()
-    url = ("--log", sqlite.url)
+    url = ("--log", sqlite.url.replace("sqlite", scheme, 1))
     for words in (
         ("log", "export", str(file), *url),
         ("replay", *url, "--json", "-o", str(file)),
