@@ -44,13 +44,17 @@ class WholeFiles(StaticFiles):
 
 
 def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None:
-    """Serve the document that ``openapi_json`` returns, the page and its files."""
+    """Serve the document that ``openapi_json`` returns, the page and its files.
+
+    The addresses in the page are relative: a proxy may show the service below a path prefix.
+    """
+    document_url, static = DOCUMENT.removeprefix("/"), STATIC.removeprefix("/")
     page = get_swagger_ui_html(
-        openapi_url=DOCUMENT,
+        openapi_url=document_url,
         title=app.title,
-        swagger_js_url=f"{STATIC}/swagger-ui-bundle.js",
-        swagger_css_url=f"{STATIC}/swagger-ui.css",
-        swagger_favicon_url=f"{STATIC}/favicon.png",
+        swagger_js_url=f"{static}/swagger-ui-bundle.js",
+        swagger_css_url=f"{static}/swagger-ui.css",
+        swagger_favicon_url=f"{static}/favicon.png",
     )
     page.headers.update(FRAME_HEADERS)
 

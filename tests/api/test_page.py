@@ -569,6 +569,11 @@ def test_the_page_works_behind_a_path_prefix(browser: Browser, server: Server) -
         assert page.url == f"{url}/"
 
 
+def test_the_documentation_works_behind_a_path_prefix(browser: Browser, server: Server) -> None:
+    with behind_prefix(server, "/tools/policy") as url, open_page(browser, f"{url}/docs") as page:
+        expect(page.get_by_text("/v1/decisions", exact=True)).to_be_visible()
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_the_page_works_below_a_root_path_that_a_proxy_removes_or_leaves(
     browser: Browser, serve: Callable[..., AbstractContextManager[Server]], *, keeps: bool
