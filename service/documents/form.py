@@ -26,6 +26,8 @@ PARTS: Final = ("deployment", "rules", "remove", "cases", "changes")
 MAX_TYPE: Final = 256
 """Characters of a form's content-type; its boundary has at most 70 (RFC 2046). Parsing parameters is not linear."""
 UTF_8: Final = ("utf-8", "utf8")
+BYTES: Final = "latin-1"
+"""The character set in which the parser reads texts, because each byte has a character: those of a text are kept."""
 YAML_ENDINGS: Final = (".yaml", ".yml")
 
 
@@ -34,7 +36,7 @@ async def read_form(scope: Scope, body: bytes) -> DryRunRequest:
 
     Raises:
         Refused: the body is not a form.
-        RequestInvalid: a part is unknown, missing or repeated, or a rule file is not UTF-8.
+        RequestInvalid: a part is unknown, missing or repeated, or is not UTF-8.
     """
 
     async def receive() -> Message:
@@ -55,13 +57,17 @@ async def read_form(scope: Scope, body: bytes) -> DryRunRequest:
         raise Refused("malformed", "not a form: it ends before its last boundary")
     texts: dict[str, list[tuple[str, bytes]]] = {name: [] for name in PARTS}
     faults = []
+    as_bytes = {**scope, "headers": [(b"content-type", content_type + b"; charset=" + BYTES.encode())]}
     try:
-        async with Request(scope, receive).form(
+        async with Request(as_bytes, receive).form(
             max_files=MAX_RULES + 1, max_fields=MAX_RULES + 1, max_part_size=len(body) + 1
         ) as form:
-            for name, part in form.multi_items():
+            for key, part in form.multi_items():
+                name = _name(key)
                 content = (
-                    (part.filename or "", await part.read()) if isinstance(part, UploadFile) else ("", part.encode())
+                    (_name(part.filename or ""), await part.read())
+                    if isinstance(part, UploadFile)
+                    else ("", part.encode(BYTES))
                 )
                 if name in texts:
                     texts[name].append(content)
@@ -88,6 +94,11 @@ async def read_form(scope: Scope, body: bytes) -> DryRunRequest:
     return DryRunRequest(
         decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all, cases
     )
+
+
+def _name(text: str) -> str:
+    """A name as UTF-8."""
+    return text.encode(BYTES).decode(errors="replace")
 
 
 def _utf8(part: str, content: tuple[str, bytes], faults: list[RequestFault]) -> str:

@@ -934,6 +934,16 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
             ],
         ),
         (DEPLOYMENT + part("rules", b"\xff", FILE) + END, [("/rules", "`x.yaml` is not UTF-8")]),
+        (
+            DEPLOYMENT + part("rules", b"\xff", '; filename="é.yaml"') + part("cases", b"\xe9") + END,
+            [("/rules", "`é.yaml` is not UTF-8"), ("/cases", "`cases` is not UTF-8")],
+        ),
+        (DEPLOYMENT + part("remove", b"\xe9") + END, [("/remove", "`remove` is not UTF-8")]),
+        (
+            DEPLOYMENT + part("é", b"x") + part("@", b"x").replace(b"@", b"\xe9") + END,
+            [("/é", f"unknown part `é`; {PARTS}"), ("/\ufffd", f"unknown part `\ufffd`; {PARTS}")],
+        ),
+        (DEPLOYMENT + part("remove", "é".encode()) + END, [("/remove/0", "unknown rule `é`")]),
         (DEPLOYMENT + part("remove", b"no-such") + END, [("/remove/0", "unknown rule `no-such`")]),
         (
             part("deployment", b'{"fact": 1, "facts": {}}') + END,
@@ -947,6 +957,10 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
         "two deployments",
         "unknown parts",
         "no text",
+        "no text in a field",
+        "no text to remove",
+        "other names",
+        "an accent",
         "no such rule",
         "unknown field",
     ],
