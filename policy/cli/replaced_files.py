@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import stat
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -118,8 +120,24 @@ def _set_owner_and_mode(own: Path, found: os.stat_result) -> None:
 
 @contextmanager
 def _removed(own: Path) -> Iterator[None]:
+    """Remove a file when the block ends, also if a signal ends the command."""
+    with _interrupted_by_sigterm():
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                own.unlink()
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM interrupt the block as SIGINT does, unless the command handles it itself."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        with suppress(OSError):
-            own.unlink()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -191,6 +194,46 @@ def test_an_error_of_the_block_leaves_no_other_file(tmp_path: Path) -> None:
             file.write(b"half")
             raise each
     assert list(tmp_path.iterdir()) == []
+
+
+ENDED = """
+import os, signal, sys
+import msgspec
+from policy.cli import compare
+from service.cli import main
+from service.log import query
+
+number = int(sys.argv.pop(1))
+
+def end(*_):
+    os.kill(os.getpid(), number)
+    yield from ()
+
+query.stream = end
+compare.FORMATS["json"] = msgspec.structs.replace(compare.FORMATS["json"], write=lambda *_: [*end()])
+main()
+"""
+"""Runs a command that gets a signal, whose number is the first argument, while it writes its output."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "words", [("log", "export"), ("compare", "in.jsonl", "in.jsonl", "-o")], ids=["log", "compare"]
+)
+def test_a_command_that_a_signal_ends_leaves_no_other_file(
+    sqlite: LogTarget, tmp_path: Path, words: tuple[str, ...], number: signal.Signals
+) -> None:
+    (tmp_path / "in.jsonl").write_text(lines(facts("a")))
+    before = sorted(tmp_path.iterdir())
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED, str(int(number)), *words, "out.json"],
+        cwd=tmp_path,
+        env={**os.environ, "RUNNER_POLICY_LOG": sqlite.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (sorted(tmp_path.iterdir()), done.returncode, done.stderr) == (before, 130, "")
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
