@@ -427,7 +427,7 @@ def test_a_text_may_consist_of_flags(text: str) -> None:
             "-eo pipefail -Oc extglob",
             "-c -e --",
         ),
-        *("+o posix -c", "--rcfile x -c", "--norc -c", "-c --init-file x", "-oo pipefail errexit -c", "-c -"),
+        *("+o posix -c", "--rcfile x -c", "--norc -c", "--init-file x -c", "-oo pipefail errexit -c", "-c -"),
     ],
 )
 def test_the_values_of_a_shell_s_options_are_not_its_script(options: str) -> None:

@@ -98,7 +98,6 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
         if word.startswith("--"):
             refused = refused or (word if program not in SHELLS_WITH_NAMES else "")
             found.add(word[2:])
-            at += word[2:] in FILE_OPTIONS
             continue
         values = word.count("o") + word.count("O")
         values_of_o += words[at : at + values]

@@ -341,8 +341,8 @@ def test_the_variables_of_a_job_are_those_of_the_head_and_of_its_environment(
 def test_kubernetes_expands_a_command_only_in_the_container_that_submits_it(
     mode: str | None, entrypoint: str, command: str
 ) -> None:
-    own = [{"name": "S", "value": "90"}, {"name": "J", "value": '{"a b":1}'}]
-    own.append({"name": "U", "valueFrom": {"secretKeyRef": {"name": "s", "key": "u"}}})
+    unknown = {"name": "U", "valueFrom": {"secretKeyRef": {"name": "s", "key": "u"}}}
+    own: list[dict[str, Any]] = [{"name": "S", "value": "90"}, {"name": "J", "value": '{"a b":1}'}, unknown]
     spec = {
         "entrypoint": entrypoint,
         "submissionMode": mode,
