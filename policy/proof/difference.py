@@ -290,7 +290,8 @@ def _all_apply(pair: tuple[str, str], reasons: dict[tuple[Any, ...], Any]) -> An
 
 
 def _answer(side: SymbolicRules, model: Any) -> ProofOutcome:
-    return _outcome(side.decision, model).beside(_outcome(side.alone, model))
+    whole = _outcome(side.decision, model)
+    return whole if side.alone is side.decision else whole.beside(_outcome(side.alone, model))
 
 
 def _outcome(decision: SymbolicDecision, model: Any) -> ProofOutcome:

@@ -281,9 +281,9 @@ class _CatalogueReader:
         for release in self.releases.known:
             catalogue.rules_by_release[release] = self.release_rules(catalogue, release)
             pause()
-        for (path, place, name, span), without in self.without_range.items():
+        for (path, place, name, text), without in self.without_range.items():
             message = f"the condition {quoted(name)} has no range for {spans_of(without, self.releases.known)}"
-            self.fault(path, place, f"{message}; add one, or leave these releases out of the range {quoted(span)}")
+            self.fault(path, place, f"{message}; add one, or leave these releases out of the range {quoted(text)}")
         self.add_faults(_duplicate_orders(catalogue))
         self.add_faults(_undecided_releases(catalogue))
         self.add_faults(_forced_without_v2(catalogue))

@@ -76,7 +76,7 @@ EVIDENCE: Final = {
         "oneOf": [{"required": ["has"]}, {"required": ["lacks"]}],
     },
 }
-PROBLEM: Final = {
+PROBLEM: Final[dict[str, dict[str, Any]]] = {
     "symptom": {
         "enum": [str(symptom) for symptom in Symptom],
         "description": "; ".join(f"{symptom}: {meaning}" for symptom, meaning in SYMPTOMS.items()),

@@ -19,7 +19,14 @@ from tables import table
 
 from policy.checks import candidate
 from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
-from policy.checks.comparison import ClassOutcome, MemberChange, SandboxResult, compare, read_result
+from policy.checks.comparison import (
+    ClassOutcome,
+    DryRunComparisonOfAll,
+    MemberChange,
+    SandboxResult,
+    compare,
+    read_result,
+)
 from policy.checks.report import comparison_of_all
 from policy.errors import RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.vocabulary import VARIABLE
@@ -404,12 +411,14 @@ def test_changes_for_all_name_a_known_problem_that_is_described_otherwise(source
     loaded = Sources({**sources.rules, "upstream/problem.yaml": crash})
     decided = current(Policy(load(loaded), compile_all=False))
     found = compare(decided, run_job(replace(job(loaded, slow), for_all=True)))
+    assert isinstance(found, DryRunComparisonOfAll)
     assert (found.changes, found.known_problems) == ([], ["problem"])
     assert as_text(comparison_of_all(found)).splitlines()[:2] == [
         "the candidate rules change no runner, start or reason of any deployment (proved)",
         "the known problem problem is changed; answers with it differ",
     ]
     same = compare(decided, run_job(replace(job(loaded, crash), for_all=True)))
+    assert isinstance(same, DryRunComparisonOfAll)
     assert (same.changes, same.known_problems) == ([], msgspec.UNSET)
 
 
@@ -425,7 +434,9 @@ def test_changes_for_all_have_those_of_vllms_own_decision_that_house_rules_hide(
     assert {(each.to.runner, each.to.starts) for each in found.affected} == {("v1", True)}
     alone = [each.to.upstream for each in found.affected]
     assert all(isinstance(each, ClassOutcome) and not each.starts for each in alone)
-    shown = as_text(comparison_of_all(compare(found.decision, found)))
+    compared = compare(found.decision, found)
+    assert isinstance(compared, DryRunComparisonOfAll)
+    shown = as_text(comparison_of_all(compared))
     assert shown.splitlines()[2].startswith(
         "0.24.0     refusal   V1, starts (vLLM alone: V2,       V1, starts (vLLM alone: V2,"
     )

@@ -88,7 +88,7 @@ def evaluated(decision: SymbolicDecision, model: Any) -> tuple[Any, ...]:
     """The runner, start and reasons of a decision in a model."""
 
     def holds(when: Any) -> bool:
-        return z3.is_true(model.eval(when, model_completion=True))
+        return bool(z3.is_true(model.eval(when, model_completion=True)))
 
     reasons = {(rule, effect) for (rule, _, effect, _), when in decision.reasons.items() if holds(when)}
     runner = next(which for which, when in decision.runner.items() if holds(when))
