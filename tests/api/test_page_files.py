@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policy.intake.manifests.registry import COLLECTED_KINDS
+from policy.request.documents import FIELDS_BESIDE_MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +102,12 @@ def test_the_page_sends_what_others_refer_to_with_every_part_of_a_manifest(root:
     source = (root / "service/page/src/ask/decide.ts").read_text()
     shared = re.findall(r'"(\w+)"', source.partition("SHARED_KINDS = new Set([")[2].partition("]")[0])
     assert set(shared) == {kind for _, kind in COLLECTED_KINDS}
+
+
+def test_the_page_joins_documents_with_the_fields_of_a_request(root: Path) -> None:
+    source = (root / "service/page/src/ask/input.ts").read_text()
+    fields = re.findall(r'"(\w+)"', source.partition("FIELDS_BESIDE_MANIFEST = new Set([")[2].partition("]")[0])
+    assert set(fields) == FIELDS_BESIDE_MANIFEST
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
         f"--- {FIRST}\n--- {SECOND}\n",
         f"# a comment\n---\n# source: a.yaml\n{FIRST}\n--- # source: b.yaml\n{SECOND}\n",
         f"%YAML 1.1\n--- {FIRST}\n...\n# nothing\n---\n# nothing\n---\nnull\n---\n{SECOND}\n...\n",
+        f"explain: true\nrequest_id: a\n---\n{FIRST}\n---\n{SECOND}\n",
     ],
 )
 def test_the_evidence_is_marked_in_the_document_of_the_engine(page: Page, text: str) -> None:

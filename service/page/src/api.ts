@@ -1,5 +1,6 @@
 /** The service's endpoints, with the token of this tab. Owns what is sent and how a failure becomes a problem. */
 
+import { jsonOf } from "./exact_number";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -84,5 +85,5 @@ export function get<T>(path: string, signal: AbortSignal): Promise<Answer<T>> {
 export function post<T>(path: string, body: object | string, signal: AbortSignal): Promise<Answer<T>> {
   const isText = typeof body === "string";
   const headers = { "content-type": isText ? "application/yaml" : "application/json" };
-  return answerTo<T>(path, { method: "POST", headers, body: isText ? body : JSON.stringify(body), signal });
+  return answerTo<T>(path, { method: "POST", headers, body: isText ? body : jsonOf(body), signal });
 }

@@ -6,6 +6,7 @@ import { type Answer, type Change, type Engines, type Problem, post } from "../a
 import { decoded, encoded } from "../fragment";
 import { withMember, withoutMember } from "../member";
 import { ProblemView } from "../problem";
+import { Prose } from "../prose";
 import { useTokenChanges } from "../token";
 import { useAnswer, useSettled } from "../use_answer";
 import { AnswerView } from "./answer";
@@ -93,6 +94,17 @@ async function explained(part: Part, signal: AbortSignal): Promise<Answer<PartAn
   return "value" in answer ? { value: { part, engines: answer.value } } : answer;
 }
 
+/** Why the release and the configurations that were given beside a text do not apply to it. */
+function TextAlone({ why }: { readonly why: string }) {
+  return (
+    <p role="status" class="from">
+      The page cannot read this text as the service does{why !== "" && <Prose text={`, as ${why}`} />}. So the service
+      answers for the text alone: what is chosen or given beside it does not apply. Name <code>vllm_version</code> and{" "}
+      <code>model_configs</code> in the text; of a manifest, in a YAML document of its own.
+    </p>
+  );
+}
+
 export function Ask() {
   const [state, setState] = useLinkedState();
   /** What was there before all of it was replaced, so that nothing is lost. */
@@ -157,10 +169,12 @@ export function Ask() {
       : undefined;
   const decision = single ?? full ?? engine?.decision ?? null;
   const problem: Problem | null = answer !== null && "problem" in answer ? answer.problem : (engine?.problem ?? null);
+  const onlyText = input?.kind === "text" ? input : null;
   const needed = useMemo(() => {
+    if (onlyText !== null) return []; // they cannot be sent with the text
     const all = engines?.items.flatMap((each) => (each.problem ? [each.problem] : []));
     return neededModels(all ?? (problem === null ? [] : [problem])).slice(0, MAX_CONFIGS_ASKED);
-  }, [engines, problem]);
+  }, [engines, problem, onlyText]);
   useEffect(() => {
     const found = matched(loose, needed);
     if (found.size === 0) return;
@@ -170,6 +184,7 @@ export function Ask() {
     setLoose((old) => old.filter((each) => !used.has(each)));
   }, [loose, needed, setState]);
 
+  const given = Object.keys(state.configs);
   const span = useMemo(() => spanOf(asked.text, path), [asked.text, path]);
   const marks = useMemo(
     () => (decision === null ? [] : marksOf(asked.text, span, decision)),
@@ -179,8 +194,8 @@ export function Ask() {
   const tried = (changes: readonly Change[]): Tried[] =>
     changes.map((each) => (path === "" || each.field !== undefined ? each : { ...each, path }));
   const whyNot = (changes: readonly Change[]): string => {
-    if (changes.every((each) => each.field === "vllm_version")) return "";
     if (request === null) return "the page cannot read the text";
+    if (changes.every((each) => each.field === "vllm_version")) return "";
     const [, found] = withChanges(request, tried(changes));
     return [...new Set(found.values())].join("; ");
   };
@@ -303,6 +318,9 @@ export function Ask() {
             {isBusy ? "asking…" : ""}
           </span>
         </div>
+        {onlyText !== null && (state.release !== "" || given.length + loose.length > 0) && (
+          <TextAlone why={onlyText.why} />
+        )}
         {notes.length > 0 && (
           <div role="status">
             <ul class="notes from">
@@ -313,9 +331,9 @@ export function Ask() {
             </ul>
           </div>
         )}
-        {Object.keys(state.configs).length > 0 && (
+        {given.length > 0 && (
           <p class="chips">
-            {Object.keys(state.configs).map((model) => (
+            {given.map((model) => (
               <button
                 key={model}
                 type="button"
@@ -330,7 +348,7 @@ export function Ask() {
             ))}
           </p>
         )}
-        {loose.length > 0 && needed.length === 0 && !isBusy && (
+        {loose.length > 0 && needed.length === 0 && onlyText === null && !isBusy && (
           <p class="from">
             No engine needs{" "}
             {loose.length === 1 ? loose[0]?.path : `${loose.length.toString()} config.json that were given`}.

@@ -1,14 +1,22 @@
 /** What was written: a command, facts, a deployment, a manifest or a whole request. Owns how it becomes a request. */
 
-import { parseAllDocuments } from "yaml";
+import { isText } from "../exact_number";
 import { isObject } from "../member";
+import { readJson } from "./json_text";
+import { OnlyService, readYaml } from "./yaml";
 
 /** A request to decide, as the service takes it. */
 export type DecisionRequest = Record<string, unknown>;
 export type Input =
   | { readonly kind: "empty" }
   | { readonly kind: "document"; readonly request: DecisionRequest; readonly isManifest: boolean }
-  | { readonly kind: "text"; readonly text: string };
+  | OnlyText;
+/** What the service reads itself, and why the page does not; empty if it is nothing that the page knows. */
+export interface OnlyText {
+  readonly kind: "text";
+  readonly text: string;
+  readonly why: string;
+}
 
 /** The longest command or script, in characters. */
 const MAX_COMMAND = 1 << 20;
@@ -21,6 +29,17 @@ const PROGRAM =
 const SCRIPT = /^#!|\n|^(?:sudo\s+)?(?:docker|podman|nerdctl)\s/;
 const UNIT = /^\[(?:Unit|Service|Install)\]/m;
 const REQUEST_FIELDS = ["facts", "deployment", "manifest"];
+/** The fields of a request that one of several documents may have beside those of a manifest. */
+export const FIELDS_BESIDE_MANIFEST = new Set([
+  "model_configs",
+  "environment",
+  "vllm_version",
+  "override_images",
+  "layers",
+  "request_id",
+  "explain",
+  "beyond_verified",
+]);
 
 /** Whether a text is read in an instant: JSON of any length, and what is short. */
 export function isReadAtOnce(text: string): boolean {
@@ -38,47 +57,49 @@ export function readInput(text: string, maxYaml = MAX_AT_ONCE): Input {
     }
     if (UNIT.test(text)) return manifest({ unit: text });
   }
-  return text.length <= maxYaml ? readYaml(text) : readLarge(text);
+  return readDocument(text, maxYaml);
 }
 
-/** A large text: JSON is read fast, and YAML is left to the service. */
-function readLarge(text: string): Input {
-  if (/^\s*[[{]/.test(text)) {
-    try {
-      const value = JSON.parse(text) as unknown;
-      return readValues([value], text);
-    } catch {
-      // the service says what is wrong with it
-    }
-  }
-  return { kind: "text", text };
-}
-
-function readYaml(text: string): Input {
-  // of duplicate keys the last one counts, as in the service
-  const documents = parseAllDocuments(text, { version: "1.1", logLevel: "silent", uniqueKeys: false });
-  if (!Array.isArray(documents) || documents.some((each) => each.errors.length > 0)) return { kind: "text", text };
-  let values: unknown[];
+/** JSON of any length, and YAML up to one; what the page cannot read as the service does is left to the service. */
+function readDocument(text: string, maxYaml: number): Input {
+  const json = /^\s*[[{]/.test(text) ? readJson(text) : undefined;
+  if (json !== undefined) return readValues([json], text);
+  if (text.length > maxYaml) return { kind: "text", text, why: "it is too long" };
   try {
-    values = documents.map((each) => each.toJS({ maxAliasCount: 1000 }) as unknown).filter((each) => each !== null);
-  } catch {
-    return { kind: "text", text };
+    return readValues(readYaml(text), text);
+  } catch (error) {
+    return { kind: "text", text, why: error instanceof OnlyService ? error.message : "" };
   }
-  return readValues(values, text);
 }
 
 function readValues(values: readonly unknown[], text: string): Input {
   const [first] = values;
-  if (values.length > 1) return manifest(values);
-  if (Array.isArray(first) && first.length > 0 && first.every((word) => typeof word === "string")) {
+  if (values.length > 1) return joined(values);
+  if (Array.isArray(first) && first.length > 0 && first.every(isText)) {
     return document({ deployment: { args: first } });
   }
-  if (typeof first !== "object" || first === null) return { kind: "text", text };
+  if (typeof first !== "object" || first === null) return { kind: "text", text, why: "" };
   if (Array.isArray(first)) return manifest(first);
   if (REQUEST_FIELDS.some((field) => field in first)) return document(first as DecisionRequest);
   if (isDeployment(first)) return document({ deployment: first });
   if (isFacts(first)) return document({ facts: first });
   return manifest(first);
+}
+
+/** Several documents as a manifest; one of them may have the other fields of the request, as the service joins them. */
+function joined(values: readonly unknown[]): Input {
+  const [fields, ...more] = values.filter(hasOnlyFields);
+  if (fields === undefined || more.length > 0) return manifest(values);
+  const others = values.filter((each) => each !== fields);
+  return document({ ...fields, manifest: others.length === 1 ? others[0] : others });
+}
+
+/** Whether a document has fields of a request, and no input but a `manifest` of null. */
+function hasOnlyFields(value: unknown): value is Record<string, unknown> {
+  if (!isObject(value) || Object.keys(value).length === 0) return false;
+  return Object.entries(value).every(
+    ([name, each]) => FIELDS_BESIDE_MANIFEST.has(name) || (name === "manifest" && each === null),
+  );
 }
 
 function isDeployment(value: object): boolean {

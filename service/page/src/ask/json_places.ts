@@ -12,7 +12,7 @@ function skipBlank(text: string, at: number): number {
 }
 
 /** The end of the string that begins at a place. */
-function stringEnd(text: string, at: number): number {
+export function stringEnd(text: string, at: number): number {
   for (let n = at + 1; n < text.length; n += 1) {
     const character = text.charAt(n);
     if (character === "\\") n += 1;

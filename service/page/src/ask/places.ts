@@ -1,8 +1,10 @@
 /** Where an engine of a manifest is: in the text, and in the request. Its path is the one of the answer. */
 
-import { isMap, isNode, isSeq, parseDocument } from "yaml";
+import { isMap, isNode, isSeq } from "yaml";
 import { isObject } from "../member";
+import { FIELDS_BESIDE_MANIFEST } from "./input";
 import { jsonSpan, type Span } from "./json_places";
+import { structureOf } from "./yaml";
 
 /** The keys and indices that lead to a value. */
 export type Steps = readonly (string | number)[];
@@ -49,7 +51,10 @@ export function withValueAt(value: unknown, steps: Steps, replaced: unknown): un
   return isObject(value) ? { ...value, [step]: child } : value;
 }
 
-/** The documents of a YAML text that have something in them, as the service counts them; also after `---` in its line. */
+/**
+ * The documents of a YAML text that have something in them, as the service counts them; also after `---` in its line.
+ * One with other fields of the request is no part of the manifest.
+ */
 function documentSpans(text: string): Span[] {
   const found: Span[] = [];
   let start = 0;
@@ -58,7 +63,13 @@ function documentSpans(text: string): Span[] {
     if (!isEmpty(text.slice(start, end))) found.push({ start, end });
     start = end + 3;
   }
-  return found;
+  const objects = found.filter((span) => !hasOnlyFields(text.slice(span.start, span.end)));
+  return objects.length === found.length - 1 ? objects : found;
+}
+
+function hasOnlyFields(document: string): boolean {
+  const names = [...document.matchAll(/^([A-Za-z_]\w*)\s*:/gm)].map((found) => found[1] ?? "");
+  return names.length > 0 && names.every((name) => FIELDS_BESIDE_MANIFEST.has(name));
 }
 
 /** Whether a document has nothing but comments, directives and the value null. */
@@ -106,16 +117,17 @@ export function spanOf(text: string, path: string): Span {
   const piece = pieceOf(text, path);
   const [span, rest] = piece ?? [whole, path];
   if (span.end - span.start > MAX_READ) return span;
-  const document = parseDocument(text.slice(span.start, span.end), { version: "1.1", logLevel: "silent" });
+  let node: unknown;
   let value: unknown;
   try {
+    const document = structureOf(text.slice(span.start, span.end));
+    node = document.contents;
     value = document.toJS({ maxAliasCount: 100 });
   } catch {
     return span;
   }
   const steps = stepsTo(value, piece?.[2] === "item" ? `[0].${rest}` : rest);
   if (steps === null || steps.length === 0) return span;
-  let node: unknown = document.contents;
   for (const step of steps) node = isMap(node) || isSeq(node) ? node.get(step, true) : undefined;
   const range = isNode(node) ? node.range : null;
   return range ? { start: span.start + range[0], end: span.start + range[2] } : span;

@@ -23,7 +23,7 @@ export function useInput(text: string): Input | null {
       if (!control.signal.aborted) setRead({ text, input });
     };
     readBeside({ text }, control.signal).then(done, () => {
-      done({ kind: "text", text });
+      done({ kind: "text", text, why: "" });
     });
     return () => {
       control.abort();

@@ -2,6 +2,7 @@
 
 import type { Problem } from "../api";
 import { type DecisionRequest, readInput } from "../ask/input";
+import { readJson } from "../ask/json_text";
 import { isObject } from "../member";
 import { type FleetResult, isImpact, linesAsImpact, readImpact } from "./result";
 
@@ -38,7 +39,7 @@ function requestsOfLines(text: string): DecisionRequest[] | null {
   if (lines.length < 2) return null;
   const found: DecisionRequest[] = [];
   for (const line of lines) {
-    const value = parsed(line);
+    const value = readJson(line);
     if (!isRequest(value)) return null;
     found.push(value);
   }
@@ -47,7 +48,7 @@ function requestsOfLines(text: string): DecisionRequest[] | null {
 
 /** The requests of a text: JSON of any length, JSON lines, or what the view Ask takes. */
 function requestsOf(text: string): readonly DecisionRequest[] | string {
-  const value = parsed(text);
+  const value = readJson(text);
   if (isObject(value) && Array.isArray(value.deployments) && value.deployments.every(isRequest))
     return value.deployments;
   if (isRequest(value)) return [value];
@@ -57,6 +58,8 @@ function requestsOf(text: string): readonly DecisionRequest[] | string {
   if (lines !== null) return lines;
   const input = readInput(text, MEBIBYTE);
   if (input.kind === "document") return [input.request];
+  if (input.kind === "text" && input.why !== "" && text.length <= MEBIBYTE)
+    return `the page cannot read this text as the service does, as ${input.why}; use \`runner-policy impact\``;
   return text.length > MEBIBYTE
     ? "expected YAML of at most 1 MiB; send a larger one as JSON, as of `kubectl get … -o json`, or use `runner-policy impact`"
     : "expected an impact result, manifests, requests or commands, got something else";
