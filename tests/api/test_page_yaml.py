@@ -15,10 +15,11 @@ from policy.request.documents import join_documents
 from policy.request.request import INPUTS
 
 from .browser import open_page
-from .test_page import CONFIG, FACTS, MODEL, ask, choose, pod
+from .test_page import CONFIG, FACTS, MODEL, TEXT, ask, choose, drop, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -39,7 +40,7 @@ SCALARS: Final = (
 READ: Final = (
     *(f"{HEAD}    x: {scalar}" for scalar in SCALARS),
     f"{HEAD}    {{x: 1, 'y': 2.0, __proto__: 3, constructor: 4}}\n".replace("\n", "\r\n"),
-    f"{HEAD}    x: &x {{a: 1, b: 2}}\n    y: {{b: 3, <<: *x}}\n    z: {{<<: [*x, {{a: 4, c: 1.0}}]}}\n    v: [*x, *x]\n",
+    f"{HEAD}    x: &x {{a: 1, b: 2}}\n    y: {{b: 3, <<: *x}}\n    z: {{<<: [*x, {{a: 4, c: 1.0}}]}}\n    v: [*x]\n",
     f"{HEAD}    x: &x a\n    y: &x b\n    z: *x\n---\nnull\n---\n{HEAD}    y: 1.0\n...\n",
     f"{HEAD}    x: 1\n---\nvllm_version: 0.25.0\nmodel_configs: {{{MODEL}: {CONFIG}}}\n",
     f"vllm_version: '0.25.0'\n---\n{HEAD}    x: 1\n---\n{HEAD}    x: 2\n",
@@ -131,3 +132,26 @@ def test_a_fleet_is_compared_with_the_values_that_the_service_reads(browser: Bro
             page.get_by_label("Or paste a text:").fill(text)
             page.get_by_role("button", name="Compare").click()
         assert "1000000.0" in str(asked.value.post_data)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"vllm serve {MODEL} --seed 1",
+        f"#!/bin/sh\n# a\u2028b\nexec vllm serve {MODEL}\n",
+        f"#!/bin/sh\n:\ta\nexec vllm serve {MODEL}\n\n\n",
+        f"#!/bin/sh\r\nexec vllm serve {MODEL}\r\n",
+        f"vllm serve {MODEL} # \u0085 \U0001f600 \u00e9",
+        f"# a\u2029b\n[Service]\nExecStart=vllm serve {MODEL}\n",
+    ],
+)
+def test_files_become_documents_in_which_the_service_reads_what_they_have(
+    page: Page, tmp_path: Path, script: str
+) -> None:
+    (tmp_path / "a.txt").write_text(script, newline="")
+    (tmp_path / "b.json").write_text(pod("b"))
+    drop(page, ".editor textarea", tmp_path / "a.txt", tmp_path / "b.json")
+    expect(page.locator(".engines").get_by_role("heading", name="2 engines")).to_be_visible()
+    name = "unit" if "[Service]" in script else "script"
+    text = page.get_by_label(TEXT).input_value()
+    assert read_by_service(text) == [{name: script}, json.loads(pod("b"))]

@@ -3,6 +3,7 @@
 import { stringify } from "yaml";
 import { isObject } from "../member";
 import { readInput } from "./input";
+import { readYaml } from "./yaml";
 
 export interface SourceFile {
   readonly path: string;
@@ -116,7 +117,12 @@ export function readFiles(files: readonly SourceFile[], before: readonly string[
     if (document === null) notes.push(`${file.path} is a request, and not a part of a manifest; ask about it alone`);
     return document === null ? [] : [`# ${file.path.replace(/[^\x20-\x7e]+/g, "?")}\n${document}`];
   });
-  return { text: documents.join("\n---\n"), configs, notes };
+  return { text: documents.length === 0 ? "" : documents.reduce(withDocument), configs, notes };
+}
+
+/** A text with one more document. */
+function withDocument(text: string, document: string): string {
+  return `${text}${text.endsWith("\n") ? "" : "\n"}---\n${document}`;
 }
 
 /** The text of a file as a document of a manifest; `null` if it cannot be one. */
@@ -124,13 +130,28 @@ function documentOf({ text }: SourceFile): string | null {
   const input = readInput(text);
   if (input.kind === "document" && !input.isManifest) {
     const command = isObject(input.request.deployment) && typeof input.request.deployment.args === "string";
-    return command ? stringify({ script: text }, { lineWidth: 0 }).trimEnd() : null;
+    return command ? written({ script: text }) : null;
   }
   const manifest = input.kind === "document" ? input.request.manifest : null;
   if (isObject(manifest) && (manifest.script === text || manifest.unit === text)) {
-    return stringify(manifest, { lineWidth: 0 }).trimEnd();
+    return written(manifest);
   }
   return withoutHead(text.replace(/^\uFEFF/, "")).trimEnd();
+}
+
+/** A value as YAML, in the form of JSON where the service would read another value in the usual one. */
+function written(value: object): string {
+  const text = stringify(value, { lineWidth: 0 });
+  try {
+    if (JSON.stringify(readYaml(text)) === JSON.stringify([value])) return text;
+  } catch {
+    // it has characters that only an escape can give
+  }
+  const json = JSON.stringify(value);
+  return json.replace(
+    /[^\x20-\x7e\ud800-\udfff]/g,
+    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** The text after a `---` that only blank lines and comments stand before. */
