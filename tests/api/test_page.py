@@ -484,6 +484,34 @@ def test_a_token_is_asked_for_and_kept_in_the_tab(browser: Browser, with_tokens:
     assert stored == [[TOKEN], [], ""]
 
 
+def test_a_token_that_no_header_can_have_is_refused_where_it_is_given(browser: Browser, with_tokens: Server) -> None:
+    with open_page(browser, with_tokens.url) as page:
+        ask(page, FACTS)
+        page.locator(".token summary").click()
+        for given, code in ((f"{TOKEN}\u200b", "U+200B"), (f"{TOKEN} x", "U+0020"), ("\u00e9", "U+00E9")):
+            page.get_by_label("Token").fill(given)
+            page.get_by_role("button", name="Keep in this tab").click()
+            expect(page.locator(".token").get_by_role("alert")).to_contain_text(f"got the character {code}")
+        assert page.evaluate("Object.values(sessionStorage)") == []
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Keep in this tab").click()
+        expect(page.locator(".verdict .runner")).to_have_text("V1")
+        expect(page.locator(".token").get_by_role("alert")).to_have_count(0)
+
+
+def test_a_request_that_cannot_be_made_is_a_problem(browser: Browser, with_tokens: Server) -> None:
+    with open_page(browser, with_tokens.url) as page:
+        page.evaluate("sessionStorage.setItem('runner-policy-token', 'rp_a\\u200b')")
+        ask(page, FACTS)
+        expect(page.get_by_role("alert").first).to_contain_text("The request cannot be made")
+        expect(page.get_by_text("asking…")).to_have_count(0)
+        page.goto(f"{with_tokens.url}/fleet")
+        page.get_by_label("Or paste a text:").fill(FACTS)
+        page.get_by_role("button", name="Compare").click()
+        expect(page.get_by_role("alert").first).to_contain_text("The request cannot be made")
+        expect(page.get_by_text("comparing…")).to_have_count(0)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/", "/rules#dual-batch-overlap?query=dual"])
 def test_the_page_has_no_barrier(browser: Browser, server: Server, path: str, scheme: str) -> None:

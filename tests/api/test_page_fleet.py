@@ -722,3 +722,15 @@ def test_a_rule_of_a_change_leads_to_its_page(browser: Browser, server: Server, 
         why.locator("summary").click()
         why.get_by_role("link", name="the rule kv-connector-fallback").click()
         expect(page.locator(".rule .links code")).to_have_text("house/kv-connector-fallback.yaml")
+
+
+def test_another_fleet_ends_the_comparison_that_runs(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, json.dumps(FLEET[0]))
+        expect(rows(page)).to_have_count(1)
+        page.route("**/v1/impact", lambda _: None)  # it is never answered
+        page.get_by_label("to", exact=True).select_option("0.25.0")
+        expect(page.get_by_text("comparing…")).to_be_visible()
+        page.get_by_role("button", name="Another fleet").click()
+        expect(page.get_by_label(PASTE)).to_be_visible()
+        expect(page.get_by_text("comparing…")).to_have_count(0)

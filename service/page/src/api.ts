@@ -45,28 +45,50 @@ export function keepToken(value: string): void {
   else sessionStorage.setItem(TOKEN, value);
 }
 
+/** Whether a text can be sent as a token: letters, digits and signs of ASCII. */
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text);
+}
+
 /** Whether a value is a problem of the service. */
 export function isProblem(value: object): value is Problem {
   return "title" in value && "detail" in value && "status" in value;
 }
 
-/** The answer to a request; a service that cannot be reached is a problem too, and only an aborted request throws. */
-async function answerTo<T>(path: string, init: RequestInit): Promise<Answer<T>> {
+/** A request with the headers that all have. */
+function requestTo(path: string, init: RequestInit): Request {
   const headers = new Headers(init.headers);
   headers.set("accept", "application/json");
   if (token() !== "") headers.set("authorization", `Bearer ${token()}`);
+  return new Request(new URL(path, BASE), { ...init, headers, credentials: "omit", cache: "no-store" });
+}
+
+/** The answer to a request; one that cannot be made or sent is a problem too, and only an aborted request throws. */
+async function answerTo<T>(path: string, signal: AbortSignal, init: () => RequestInit): Promise<Answer<T>> {
+  let request: Request;
+  try {
+    request = requestTo(path, { ...init(), signal });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : "the browser does not say why";
+    return {
+      problem: {
+        title: "The request cannot be made",
+        detail: `${why}. Give the token again at “Token”, or change the text.`,
+      },
+    };
+  }
   let response: Response;
   try {
-    response = await fetch(new URL(path, BASE), { ...init, headers, credentials: "omit", cache: "no-store" });
+    response = await fetch(request);
   } catch (error) {
-    if (init.signal?.aborted) throw error;
+    if (signal.aborted) throw error;
     return { problem: { title: "The service cannot be reached", detail: "Nothing was lost. Try again in a moment." } };
   }
   try {
     const value = (await response.json()) as T & object;
     return response.ok ? { value } : { problem: isProblem(value) ? value : unexpected(response) };
   } catch (error) {
-    if (init.signal?.aborted) throw error;
+    if (signal.aborted) throw error;
     return { problem: unexpected(response) };
   }
 }
@@ -78,12 +100,12 @@ function unexpected(response: Response): Problem {
 
 /** The answer of a read endpoint. */
 export function get<T>(path: string, signal: AbortSignal): Promise<Answer<T>> {
-  return answerTo<T>(path, { signal });
+  return answerTo<T>(path, signal, () => ({}));
 }
 
 /** The answer to a document; a text is sent as YAML, in which JSON is written as well. */
 export function post<T>(path: string, body: object | string, signal: AbortSignal): Promise<Answer<T>> {
   const isText = typeof body === "string";
   const headers = { "content-type": isText ? "application/yaml" : "application/json" };
-  return answerTo<T>(path, { method: "POST", headers, body: isText ? body : jsonOf(body), signal });
+  return answerTo<T>(path, signal, () => ({ method: "POST", headers, body: isText ? body : jsonOf(body) }));
 }

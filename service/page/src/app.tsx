@@ -1,7 +1,7 @@
 /** The page: its views by address, and the token of this tab. */
 
 import { useState } from "preact/hooks";
-import { token } from "./api";
+import { isToken, token } from "./api";
 import { Ask } from "./ask/ask";
 import { Fleet } from "./fleet/fleet";
 import { lazyView } from "./lazy";
@@ -16,13 +16,25 @@ const VIEWS = [
   { path: "fleet", name: "Fleet", view: Fleet },
 ] as const;
 
+/** Why a text is no token, without what may be a part of one. */
+function faultOf(text: string): string {
+  const found = [...text].find((character) => !isToken(character)) ?? "";
+  const code = (found.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+  return `Expected letters, digits and signs of ASCII, got the character U+${code}. Copy the token again without it.`;
+}
+
 function TokenForm() {
   const [has, setHas] = useState(token() !== "");
+  const [fault, setFault] = useState("");
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
     const data = new FormData(form).get("token");
-    giveToken(typeof data === "string" ? data.trim() : "");
+    const given = typeof data === "string" ? data.trim() : "";
+    const isLegal = given === "" || isToken(given);
+    setFault(isLegal ? "" : faultOf(given));
+    if (!isLegal) return;
+    giveToken(given);
     setHas(token() !== "");
     form.reset();
     form.closest("details")?.removeAttribute("open");
@@ -35,6 +47,7 @@ function TokenForm() {
           Token <input name="token" type="password" autocomplete="off" />
         </label>
         <button type="submit">Keep in this tab</button>
+        {fault !== "" && <p role="alert">{fault}</p>}
         <p>It is sent to this service only, and forgotten when the tab is closed. An empty one removes it.</p>
       </form>
     </details>

@@ -1,8 +1,10 @@
 /** What the service answers to a value that changes. Owns when it is asked, and that an outdated answer is dropped. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Answer } from "./api";
+import type { Answer, Problem } from "./api";
 import { useTokenChanges } from "./token";
+
+const NOT_ASKED: Problem = { title: "The page has failed", detail: "It cannot ask about this. Load it again." };
 
 /** The answer to a value, asked `wait` milliseconds after it changed, and whether it is awaited; the last one stays. Another
  * `attempt` or token asks again. */
@@ -25,7 +27,9 @@ export function useAnswer<T>(
         (answer) => {
           if (!control.signal.aborted) setFound({ question, answer });
         },
-        () => undefined,
+        () => {
+          if (!control.signal.aborted) setFound({ question, answer: { problem: NOT_ASKED } });
+        },
       );
     }, wait);
     return () => {

@@ -30,6 +30,7 @@ interface Question {
   readonly comparison: Comparison;
   readonly configs: Readonly<Record<string, unknown>>;
 }
+const NOT_COMPARED: Problem = { title: "The page has failed", detail: "It cannot compare this. Load it again." };
 const NOTHING: Question = { sources: [], comparison: NEWEST, configs: {} };
 
 /** What is known of a question: its result or the problem, and how many objects run no vLLM. */
@@ -174,7 +175,10 @@ export function Fleet() {
   );
   useLink(state, short, view.open, onRead);
   useEffect(() => {
-    if (question.sources.length === 0) return undefined;
+    if (question.sources.length === 0) {
+      setBusy(false);
+      return undefined;
+    }
     const control = new AbortController();
     const run = async (): Promise<Found> => {
       const fleet = readSources(question.sources);
@@ -189,7 +193,11 @@ export function Fleet() {
           setFound((before) => (answer.problem === undefined ? answer : { ...before, ...answer }));
           setBusy(false);
         },
-        () => undefined,
+        () => {
+          if (control.signal.aborted) return;
+          setFound((before) => ({ ...before, problem: NOT_COMPARED }));
+          setBusy(false);
+        },
       );
     }, 30);
     return () => {
