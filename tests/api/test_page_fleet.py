@@ -734,3 +734,14 @@ def test_another_fleet_ends_the_comparison_that_runs(browser: Browser, server: S
         page.get_by_role("button", name="Another fleet").click()
         expect(page.get_by_label(PASTE)).to_be_visible()
         expect(page.get_by_text("comparing…")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"items": []}', '{"apiVersion": "v1", "kind": "List", "items": []}', '{"items": [], "complete": true}']
+)
+def test_an_empty_list_is_no_result(browser: Browser, server: Server, text: str) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        paste(page, text)
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("This cannot be compared")
+        expect(alert).to_contain_text("expected an impact result, manifests, requests or commands, got something else")

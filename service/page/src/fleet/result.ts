@@ -292,7 +292,8 @@ class Reader {
 /** Whether a document is an impact: it has items with releases, or a problem in their place. */
 export function isImpact(value: unknown): value is Members {
   if (!isMembers(value) || !Array.isArray(value.items)) return false;
-  return value.items.slice(0, 1).every((each) => isMembers(each) && ("releases" in each || "place" in each));
+  const first: unknown = value.items[0];
+  return isMembers(first) && ("releases" in first || "place" in first);
 }
 
 /** The impact that a document has, or the faults in it. */
@@ -327,5 +328,5 @@ export function linesAsImpact(text: string): Members | null {
     if ("counts" in value && !("name" in value)) end = value;
     else items.push(value);
   }
-  return items.length > 0 || end !== null ? { items, complete: end !== null && end.complete !== false } : null;
+  return items.length > 0 ? { items, complete: end !== null && end.complete !== false } : null;
 }

@@ -20,6 +20,7 @@ export type Fleet =
 
 const REQUEST_FIELDS = ["facts", "deployment", "manifest"];
 const MEBIBYTE = 1 << 20;
+const EXPECTED = "expected an impact result, manifests, requests or commands, got something else";
 
 function parsed(text: string): unknown {
   try {
@@ -49,6 +50,7 @@ function requestsOfLines(text: string): DecisionRequest[] | null {
 /** The requests of a text: JSON of any length, JSON lines, or what the view Ask takes. */
 function requestsOf(text: string): readonly DecisionRequest[] | string {
   const value = readJson(text);
+  if (isObject(value) && Array.isArray(value.items) && value.items.length === 0) return EXPECTED;
   if (isObject(value) && Array.isArray(value.deployments) && value.deployments.every(isRequest))
     return value.deployments;
   if (isRequest(value)) return [value];
@@ -62,7 +64,7 @@ function requestsOf(text: string): readonly DecisionRequest[] | string {
     return `the page cannot read this text as the service does, as ${input.why}; use \`runner-policy impact\``;
   return text.length > MEBIBYTE
     ? "expected YAML of at most 1 MiB; send a larger one as JSON, as of `kubectl get … -o json`, or use `runner-policy impact`"
-    : "expected an impact result, manifests, requests or commands, got something else";
+    : EXPECTED;
 }
 
 /** Reads sources: one impact result, or deployments; or the problem with the first that is neither. */
