@@ -745,3 +745,24 @@ def test_an_empty_list_is_no_result(browser: Browser, server: Server, text: str)
         alert = page.get_by_role("alert")
         expect(alert).to_contain_text("This cannot be compared")
         expect(alert).to_contain_text("expected an impact result, manifests, requests or commands, got something else")
+
+
+def test_files_that_cannot_be_read_are_said_and_the_rest_is_compared(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
+    for name in ("a.json", "gone.json"):
+        (tmp_path / name).write_text(json.dumps(facts(name)))
+    with open_page(browser, f"{server.url}/fleet") as page:
+        page.evaluate(
+            """() => {
+              const { text } = Blob.prototype;
+              Blob.prototype.text = function () {
+                return this.name === "gone.json" ? Promise.reject(new Error("it is gone")) : text.call(this);
+              };
+            }"""
+        )
+        page.locator("input[type=file]").set_input_files([tmp_path / "a.json", tmp_path / "gone.json"])
+        expect(rows(page)).to_have_count(1)
+        expect(page.get_by_text("Left out, as it cannot be read: gone.json")).to_be_visible()
+        page.get_by_role("button", name="Another fleet").click()
+        expect(page.get_by_text("Left out")).to_have_count(0)

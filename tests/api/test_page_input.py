@@ -109,6 +109,46 @@ def test_a_folder_of_a_model_is_of_the_model_with_its_name(page: Page, tmp_path:
     assert page.get_by_label(TEXT).input_value() == f"vllm serve {MODEL}"
 
 
+UNREADABLE: Final = """([first, second]) => {
+  const gone = new DOMException("it is gone", "NotFoundError");
+  const file = (path, text) => ({
+    isFile: true,
+    name: path.split("/").at(-1),
+    fullPath: path,
+    file: (done, failed) => (text === null ? failed(gone) : done(new File([text], path))),
+  });
+  const folder = (path, entries) => ({
+    isDirectory: true,
+    name: path.split("/").at(-1),
+    fullPath: path,
+    createReader: () => ({
+      readEntries: (done, failed) => (entries === null ? failed(gone) : done(entries.splice(0))),
+    }),
+  });
+  DataTransferItem.prototype.webkitGetAsEntry = () =>
+    folder("/deploy", [
+      file("/deploy/z.yaml", second),
+      file("/deploy/gone.yaml", null),
+      folder("/deploy/closed", null),
+      file("/deploy/a.yaml", first),
+    ]);
+}"""
+"""Makes any drop one of a folder in which a file was removed and a folder may not be read."""
+
+
+def test_what_cannot_be_read_of_a_drop_is_said_and_the_rest_is_read(
+    browser: Browser, server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "deploy").mkdir()
+    with open_page(browser, server.url) as page:
+        page.evaluate(UNREADABLE, [FIRST, SECOND])
+        drop(page, ".editor textarea", tmp_path / "deploy")
+        expect(page.locator(".engines").get_by_role("heading", name="2 engines")).to_be_visible()
+        expect(page.locator(".notes li")).to_have_text(
+            ["deploy/closed cannot be read", "deploy/gone.yaml cannot be read"]
+        )
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_files_long_texts_and_the_form_for_a_token_have_no_barrier(
     browser: Browser, server: Server, scheme: str, tmp_path: Path

@@ -32,9 +32,10 @@ const PASSED_OVER = /^(?:\.|node_modules$|__pycache__$)/;
 export async function filesOfDrop(transfer: DataTransfer): Promise<[SourceFile[], string[]]> {
   const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   if (entries.length === 0) return filesOf([...transfer.files]);
-  const files: [string, File][] = [];
-  for (const entry of entries) await collect(entry, entries.length === 1 && entry.isDirectory, files);
-  return read(files);
+  const found: Collected = { files: [], unreadable: [] };
+  for (const entry of entries) await collect(entry, entries.length === 1 && entry.isDirectory, found);
+  const [files, notes] = await read(found.files);
+  return [files, [...found.unreadable.map(unreadable), ...notes]];
 }
 
 /** The files of a list, as a file input has them. */
@@ -42,28 +43,56 @@ export function filesOf(files: readonly File[]): Promise<[SourceFile[], string[]
   return read(files.map((file) => [file.webkitRelativePath === "" ? file.name : file.webkitRelativePath, file]));
 }
 
-async function collect(entry: FileSystemEntry, isInFolder: boolean, found: [string, File][]): Promise<void> {
-  if (found.length > MAX_FILES) return;
+/** The files of a drop, and the paths of what cannot be read. */
+interface Collected {
+  readonly files: [string, File][];
+  readonly unreadable: string[];
+}
+
+function unreadable(path: string): string {
+  return `${path} cannot be read`;
+}
+
+async function collect(entry: FileSystemEntry, isInFolder: boolean, found: Collected): Promise<void> {
+  if (found.files.length > MAX_FILES) return;
+  const path = entry.fullPath.replace(/^\//, "");
   if (entry.isFile) {
-    const file = await new Promise<File>((done, failed) => {
-      (entry as FileSystemFileEntry).file(done, failed);
-    });
-    if (!isInFolder || ENDINGS.test(entry.name)) found.push([entry.fullPath.replace(/^\//, ""), file]);
+    if (isInFolder && !ENDINGS.test(entry.name)) return;
+    try {
+      found.files.push([path, await fileOf(entry as FileSystemFileEntry)]);
+    } catch {
+      found.unreadable.push(path);
+    }
     return;
   }
   if (!entry.isDirectory || PASSED_OVER.test(entry.name)) return;
-  const reader = (entry as FileSystemDirectoryEntry).createReader();
   const children: FileSystemEntry[] = [];
+  try {
+    await collectChildren(entry as FileSystemDirectoryEntry, children);
+  } catch {
+    found.unreadable.push(path);
+  }
+  children.sort((one, other) => (one.name < other.name ? -1 : 1));
+  for (const child of children) await collect(child, true, found);
+}
+
+function fileOf(entry: FileSystemFileEntry): Promise<File> {
+  return new Promise((done, failed) => {
+    entry.file(done, failed);
+  });
+}
+
+/** Adds the entries of a folder, as far as they can be read. */
+async function collectChildren(folder: FileSystemDirectoryEntry, found: FileSystemEntry[]): Promise<void> {
+  const reader = folder.createReader();
   for (;;) {
     // it gives at most a hundred at once
     const some = await new Promise<FileSystemEntry[]>((done, failed) => {
       reader.readEntries(done, failed);
     });
-    if (some.length === 0) break;
-    children.push(...some);
+    if (some.length === 0) return;
+    found.push(...some);
   }
-  children.sort((one, other) => (one.name < other.name ? -1 : 1));
-  for (const child of children) await collect(child, true, found);
 }
 
 async function read(files: readonly (readonly [string, File])[]): Promise<[SourceFile[], string[]]> {
@@ -82,7 +111,7 @@ async function read(files: readonly (readonly [string, File])[]): Promise<[Sourc
       if (text.includes("\0")) notes.push(`${path} is not a text`);
       else if (text.trim() !== "") found.push({ path, text });
     } catch {
-      notes.push(`${path} cannot be read`);
+      notes.push(unreadable(path));
     }
   }
   return [found, notes];

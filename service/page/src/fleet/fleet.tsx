@@ -24,6 +24,8 @@ const MAX_LINKED = 1 << 20;
 /** The most sources that a link has. */
 const MAX_SOURCES = 2000;
 const MAX_CONFIGS_ASKED = 20;
+/** The most files that are named as unreadable. */
+const MAX_NAMED = 10;
 
 interface Question {
   readonly sources: readonly Source[];
@@ -110,6 +112,18 @@ function useRules(isWanted: boolean): [ReadonlyMap<string, RuleText>, Problem | 
   return [texts, problem];
 }
 
+/** What is missing in the comparison. */
+function Unreadable({ names }: { readonly names: readonly string[] }) {
+  if (names.length === 0) return null;
+  const more = names.length - MAX_NAMED;
+  return (
+    <p role="status" class="from">
+      {`Left out, as it cannot be read: ${names.slice(0, MAX_NAMED).join(", ")}`}
+      {more > 0 && ` and ${more.toString()} more`}
+    </p>
+  );
+}
+
 function WithoutTexts({ problem }: { readonly problem: Problem }) {
   const needsToken = problem.status === 401 || problem.status === 403;
   return (
@@ -148,6 +162,7 @@ export function Fleet() {
   const [question, setQuestion] = useState<Question>(NOTHING);
   const [found, setFound] = useState<Found>({});
   const [isBusy, setBusy] = useState(false);
+  const [unreadable, setUnreadable] = useState<readonly string[]>([]);
   const [view, setView] = useState<View>(NO_VIEW);
   const [releases, setReleases] = useState<readonly string[]>([]);
   const tokens = useTokenChanges();
@@ -221,10 +236,12 @@ export function Fleet() {
         <section>
           <FleetInput
             isBusy={isBusy}
-            onSources={(sources) => {
+            onSources={(sources, names) => {
+              setUnreadable(names);
               ask({ ...question, sources }, NO_VIEW);
             }}
           />
+          <Unreadable names={unreadable} />
           {problem !== undefined && !isBusy && <ProblemView problem={problem} />}
         </section>
         <About />
@@ -252,6 +269,7 @@ export function Fleet() {
           <button
             type="button"
             onClick={() => {
+              setUnreadable([]);
               ask(NOTHING, NO_VIEW);
             }}
           >
@@ -263,6 +281,7 @@ export function Fleet() {
           </span>
           {withoutTexts !== null && <WithoutTexts problem={withoutTexts} />}
         </div>
+        <Unreadable names={unreadable} />
         {problem !== undefined && !isBusy && <ProblemView problem={problem} />}
         {needed.length > 0 && (
           <ModelConfigs

@@ -6,20 +6,40 @@ import type { Source } from "./sources";
 
 const TEXT = { name: "the text", text: "" };
 
+/** The files that can be read, and the names of the others. */
+async function readEach(files: readonly File[]): Promise<[Source[], string[]]> {
+  const found: Source[] = [];
+  const unreadable: string[] = [];
+  for (const file of files) {
+    try {
+      found.push({ name: file.name, text: await file.text() });
+    } catch {
+      unreadable.push(file.name);
+    }
+  }
+  return [found, unreadable];
+}
+
 export function FleetInput(properties: {
   readonly isBusy: boolean;
-  readonly onSources: (sources: readonly Source[]) => void;
+  /** Takes the sources, and the names of the files that cannot be read. */
+  readonly onSources: (sources: readonly Source[], unreadable: readonly string[]) => void;
 }) {
   const [isOver, setOver] = useState(false);
   const area = useRef<HTMLTextAreaElement>(null);
   const take = (files: FileList | null | undefined): void => {
-    const found = [...(files ?? [])].map(async (file) => ({ name: file.name, text: await file.text() }));
-    if (found.length === 0) return;
-    Promise.all(found).then(properties.onSources, () => undefined);
+    const chosen = [...(files ?? [])];
+    if (chosen.length === 0) return;
+    readEach(chosen).then(
+      ([found, unreadable]) => {
+        properties.onSources(found, unreadable);
+      },
+      () => undefined,
+    );
   };
   const takeText = (): void => {
     const text = area.current?.value ?? "";
-    if (text.trim() !== "") properties.onSources([{ ...TEXT, text }]);
+    if (text.trim() !== "") properties.onSources([{ ...TEXT, text }], []);
   };
   const over = (event: TargetedDragEvent<HTMLDivElement>): void => {
     event.preventDefault();
