@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, Page, Response, Route
 
     from .conftest import Server
 
@@ -366,6 +366,57 @@ def test_more_engines_than_one_request_may_have_keep_their_answers(page: Page) -
     expect(page.locator(".remedies").first).to_contain_text("drop --enable-dbo")
     choose(page, "0.30.0")
     expect(page.locator(".verdict")).to_contain_text("vLLM 0.30.0")
+
+
+def is_about(response: Response, name: str) -> bool:
+    """Whether it is the answer about one engine of a manifest, by the name of its object."""
+    body = json.loads(response.request.post_data or "{}")
+    return (
+        response.url.endswith("/v1/decisions") and body["explain"] and body["manifest"][0]["metadata"]["name"] == name
+    )
+
+
+def test_an_engine_is_asked_about_with_the_runtime_that_is_an_engine_itself(page: Page) -> None:
+    container = {
+        "name": "kserve-container",
+        "image": "vllm/vllm-openai:v0.27.0",
+        "args": ["--model", "/mnt/models", "--enable-dbo"],
+    }
+    runtime = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ServingRuntime",
+        "metadata": {"name": "vllm"},
+        "spec": {"supportedModelFormats": [{"name": "vLLM"}], "containers": [container]},
+    }
+    model = {"modelFormat": {"name": "vLLM"}, "runtime": "vllm", "storageUri": f"hf://{MODEL}"}
+    services = [
+        {
+            "apiVersion": "serving.kserve.io/v1beta1",
+            "kind": "InferenceService",
+            "metadata": {"name": f"s{n}"},
+            "spec": {"predictor": {"model": model}},
+        }
+        for n in range(9)
+    ]
+    configs = {name: json.loads(CONFIG) for name in (MODEL, "/mnt/models")}
+    request = {"manifest": [*services, runtime], "model_configs": configs}
+    asked = "**/v1/decisions"
+    with page.expect_response(asked) as first:
+        ask(page, json.dumps(request))
+    engines = page.locator(".engines")
+    expect(engines.get_by_role("heading", name="10 engines")).to_be_visible()
+    expect(engines).to_contain_text("V2: 0, V1: 10, will not start: 10, not decided: 0")
+    whole = {each["path"]: each["decision"] for each in first.value.json()["items"]}
+    path = "[7].spec.predictor.model"
+    with page.expect_response(lambda each: is_about(each, "s7")) as second:
+        engines.get_by_role("button", name="InferenceService/s7").click()
+    sent = json.loads(str(second.value.request.post_data))
+    assert [each["metadata"]["name"] for each in sent["manifest"]] == ["s7", "vllm"]
+    (part,) = (each["decision"] for each in second.value.json()["items"] if each["path"] == "[0].spec.predictor.model")
+    same = ("runner", "outcome", "starts", "launch_errors", "summary")
+    assert [part[name] for name in same] == [whole[path][name] for name in same]
+    expect(page.locator(".verdict .starts")).to_have_text("vLLM will not start")
+    expect(page.locator(".remedies").filter(has_text="drop --enable-dbo").first).to_be_visible()
 
 
 def unpacked(url: str) -> bytes:
