@@ -37,6 +37,7 @@ PASTE: Final = """(element, text) => {
   clipboardData.setData("text/plain", text);
   element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
 }"""
+CERTAINTY: Final = "certainty: reported"
 HOSTILE: Final = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 
 
@@ -80,6 +81,33 @@ def test_an_edit_is_explained_by_the_deployments_that_it_changes(page: Page, roo
     expect(meaning.locator(".class").first).to_contain_text("kv_transfer_config: {}")
     expect(card(page, "Cases")).to_contain_text("8 passed, 1 failed")
     expect(card(page, "Cases")).to_contain_text("0.23.0: it does not fire: kv_transfer_config.kv_connector is null")
+
+
+def test_an_edit_that_only_changes_what_vllm_alone_decides_is_shown_as_that(page: Page) -> None:
+    write(
+        page,
+        """id: refusal
+title: A refusal that a house rule hides
+effect: refuse-v2
+references: [https://github.com/vllm-project/vllm/pull/1]
+releases:
+  - vllm: ">=0.24,<0.25"
+    order: 9999
+    message: refused
+    when: {env.VLLM_USE_V2_MODEL_RUNNER: absent, kv_transfer_config: present}
+""",
+    )
+    meaning = card(page, "What the edit means")
+    expect(meaning).to_contain_text("decided otherwise by vLLM alone")
+    expect(meaning.locator(".class").first).to_contain_text("V1 (vLLM alone: V2, will not start)")
+    expect(meaning.locator(".class").first).to_contain_text("+ refusal refuse-v2")
+
+
+def test_an_edit_of_a_known_problem_is_shown_as_that(page: Page, root: Path) -> None:
+    write(page, source(root, "upstream/known-problems/v2-graph-memory.yaml").replace("certainty: code", CERTAINTY))
+    meaning = card(page, "What the edit means")
+    expect(meaning).to_contain_text("No runner, start or reason changes, in any release. This is proved.")
+    expect(meaning).to_contain_text("show another symptom, certainty or fix: v2-graph-memory")
 
 
 def test_a_smallest_deployment_is_asked_about_with_the_loaded_rules(page: Page, root: Path) -> None:

@@ -8,13 +8,21 @@ import { AskLink } from "../ask/ask_link";
 import { ShowMore } from "../show_more";
 
 const SHOWN_AT_ONCE = 20;
-const KINDS = ["no longer starts", "another runner", "starts now", "other reasons"] as const;
+const KINDS = [
+  "no longer starts",
+  "another runner",
+  "starts now",
+  "decided otherwise by vLLM alone",
+  "other reasons",
+] as const;
 type Kind = (typeof KINDS)[number];
+type Side = AffectedClass["from"];
 
 function kindOf({ from, to }: AffectedClass): Kind {
   if (from.starts && !to.starts) return "no longer starts";
   if (!from.starts && to.starts) return "starts now";
-  return from.runner === to.runner && from.outcome === to.outcome ? "other reasons" : "another runner";
+  if (from.runner !== to.runner || from.outcome !== to.outcome) return "another runner";
+  return to.upstream === undefined ? "other reasons" : "decided otherwise by vLLM alone";
 }
 
 /** Releases as ranges of the known ones: `0.22.0–0.24.0, 0.26.0`. */
@@ -30,19 +38,29 @@ export function spans(releases: readonly string[], known: readonly string[]): st
   return parts.map(([first, last]) => (first === last ? name(first) : `${name(first)}–${name(last)}`)).join(", ");
 }
 
-function Outcome({ side }: { readonly side: AffectedClass["from"] }) {
+function Outcome({ side }: { readonly side: Side }) {
   return (
     <span class={`badge ${tone(side)}`}>
-      {runnerName(side)}
-      {side.starts ? "" : ", will not start"}
+      {outcomeText(side)}
+      {side.upstream && ` (vLLM alone: ${outcomeText(side.upstream)})`}
     </span>
   );
 }
 
+function outcomeText(side: Side): string {
+  return `${runnerName(side)}${side.starts ? "" : ", will not start"}`;
+}
+
+/** The reasons of a side by their rules; of vLLM alone if it is its decision that changes. */
+function reasonsOf(side: Side) {
+  return new Map((side.upstream ?? side).reasons.map((each) => [each.rule, each]));
+}
+
 function ClassView({ found, releases }: { readonly found: AffectedClass; readonly releases: readonly string[] }) {
-  const [before, after] = [found.from, found.to].map((side) => new Map(side.reasons.map((each) => [each.rule, each])));
-  const went = [...(before ?? [])].filter(([rule]) => !after?.has(rule));
-  const came = [...(after ?? [])].filter(([rule]) => !before?.has(rule));
+  const before = reasonsOf(found.from);
+  const after = reasonsOf(found.to);
+  const went = [...before].filter(([rule]) => !after.has(rule));
+  const came = [...after].filter(([rule]) => !before.has(rule));
   const first = found.releases[0] ?? "";
   return (
     <li class="class">
@@ -78,19 +96,34 @@ function ClassView({ found, releases }: { readonly found: AffectedClass; readonl
 
 export function Classes({
   changes,
+  problems,
   releases,
 }: {
   readonly changes: readonly AffectedClass[];
+  /** The known problems of which answers show another symptom, certainty or fix. */
+  readonly problems: readonly string[];
   readonly releases: readonly string[];
 }) {
   const [limit, setLimit] = useState(SHOWN_AT_ONCE);
   const ordered = KINDS.map((kind) => [kind, changes.filter((each) => kindOf(each) === kind)] as const).filter(
     ([, found]) => found.length > 0,
   );
-  if (changes.length === 0) return <p>Nothing changes for any deployment, in any release. This is proved.</p>;
+  const described = problems.length > 0 && (
+    <p>Answers with these known problems show another symptom, certainty or fix: {problems.join(", ")}.</p>
+  );
+  if (changes.length === 0) {
+    const what = problems.length === 0 ? "Nothing changes for any deployment" : "No runner, start or reason changes";
+    return (
+      <>
+        <p>{what}, in any release. This is proved.</p>
+        {described}
+      </>
+    );
+  }
   let left = limit;
   return (
     <>
+      {described}
       <p class="counts">
         {changes.length} {changes.length === 1 ? "class" : "classes"} of deployments:{" "}
         {ordered.map(([kind, found]) => `${kind}: ${found.length.toString()}`).join(", ")}

@@ -530,7 +530,13 @@ export function Edit() {
             {found !== null && (
               <section class="card">
                 <h2>What the edit means{isBusy && ": checking …"}</h2>
-                {kind !== "request" && <Classes changes={found.changes} releases={vocabulary?.releases ?? []} />}
+                {kind !== "request" && (
+                  <Classes
+                    changes={found.changes}
+                    problems={found.known_problems ?? []}
+                    releases={vocabulary?.releases ?? []}
+                  />
+                )}
                 {(kind === "request" || found.requests !== undefined) && (
                   <RequestClasses changes={found.requests ?? []} releases={vocabulary?.releases ?? []} />
                 )}
