@@ -6,6 +6,7 @@ A place is found by the words and names of the option; whether it is the right o
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -13,9 +14,9 @@ from msgspec.structs import replace
 
 from policy.edits.flag_words import option_of, spelled, spells_member, value_count, words_of
 from policy.edits.json_nodes import json_nodes
-from policy.edits.nodes import Child, Node, subtree
+from policy.edits.nodes import Child, Node, is_named, subtree
 from policy.edits.operations import Addition, ChildRemoval, Operation, Splice
-from policy.edits.shell_commands import choices, is_used_elsewhere, uses_arguments
+from policy.edits.shell_commands import choices, uses_arguments, variables_used_elsewhere
 from policy.edits.shell_edits import with_word, without_words
 from policy.edits.shell_words import shell_words
 from policy.edits.text_edits import text_edits
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MAX_NODES: Final = 20_000
 COMMANDS: Final = frozenset({"args", "command"})
 VARIABLE: Final = re.compile(r"[A-Za-z_]\w*")
+REFERENCE: Final = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+"""A variable that Kubernetes replaces, `$(NAME)`; the name is its group."""
 LISTS: Final = {"vllmConfig": "extraArgs"}
 """The objects of options with a list of further arguments, by its name."""
 
@@ -60,6 +63,7 @@ def argument_places(
     """Each place at and below a node where an option is written; with ``adds``, where it could be added."""
     option, member = option_of(argument)
     names = _names(option)
+    uses = Uses(node)
     commands: list[tuple[TextLayer, Node]] = []
     for parent, each in subtree(node, MAX_NODES):
         if isinstance(each.value, dict):
@@ -68,7 +72,7 @@ def argument_places(
             if adds and _is_command(each, parent):
                 commands.append((layer, each))
             for place in _items(layer, each, option, member, flags, to):
-                yield replace(place, operations=None) if _arguments_are_used(node) else place
+                yield replace(place, operations=None) if uses.arguments else place
         elif isinstance(each.value, str):
             inner = layer.within(each)
             if inner is not None and not _is_shell(each.value):
@@ -79,7 +83,8 @@ def argument_places(
                 commands.append((layer, each))
             if "-" in each.value:
                 for place in _shell(layer, each, option, member, flags, to, in_list=in_list):
-                    is_shared = any(variable_is_used(node, name) for name in _variables(parent, each))
+                    variables = _variables(parent, each)
+                    is_shared = bool(variables) and not uses.variables.isdisjoint(variables)
                     yield replace(place, operations=None) if is_shared else place
     if adds and to is not None and not member:
         for command in reversed(commands):
@@ -97,20 +102,30 @@ def _variables(parent: Node | None, node: Node) -> list[str]:
     return [name for name in names if isinstance(name, str) and VARIABLE.fullmatch(name)]
 
 
-def variable_is_used(node: Node, name: str) -> bool:
-    """Whether something at or below a node uses a variable, other than a command that starts vLLM."""
-    texts = (each.value for _, each in subtree(node, MAX_NODES) if isinstance(each.value, str))
-    return any(
-        f"$({name})" in text or is_used_elsewhere(text, shell_words(text), name)
-        for text in texts
-        if name in text and "$" in text
-    )
+class Uses:
+    """What the texts at and below a node use, other than commands that start vLLM; they are read once, if at all."""
 
+    def __init__(self, node: Node) -> None:
+        self._node = node
 
-def _arguments_are_used(node: Node) -> bool:
-    """Whether a shell text at or below a node uses its arguments in a command that does not start vLLM."""
-    texts = (each.value for _, each in subtree(node, MAX_NODES) if isinstance(each.value, str))
-    return any("vllm" in text and "$" in text and uses_arguments(text, shell_words(text)) for text in texts)
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The variables that something uses."""
+        found: set[str] = set()
+        for text in self._texts():
+            found.update(REFERENCE.findall(text))
+            found |= variables_used_elsewhere(text, shell_words(text))
+        return frozenset(found)
+
+    @cached_property
+    def arguments(self) -> bool:
+        """Whether a shell text that starts vLLM uses its arguments in another command."""
+        return any("vllm" in text and uses_arguments(text, shell_words(text)) for text in self._texts())
+
+    def _texts(self) -> Iterator[str]:
+        for _, each in subtree(self._node, MAX_NODES):
+            if isinstance(each.value, str) and "$" in each.value:
+                yield each.value
 
 
 def _new_list(layer: TextLayer, node: Node, option: str, flags: Flags, to: Any) -> Iterator[ArgumentPlace]:
@@ -131,8 +146,7 @@ def _is_command(node: Node, parent: Node | None) -> bool:
     texts = [child.node.value for child in node.children]
     if not texts or not all(isinstance(text, str) for text in texts):
         return False
-    is_named = parent is not None and any(child.node is node and child.key in COMMANDS for child in parent.children)
-    return is_named or any(str(text).startswith("-") for text in texts)
+    return any(str(text).startswith("-") for text in texts) or is_named(node, parent, COMMANDS)
 
 
 def _names(option: str) -> frozenset[str]:

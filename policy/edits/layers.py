@@ -15,7 +15,7 @@ from policy.edits.decoded import Decoded, decoded
 from policy.edits.json_nodes import json_nodes
 from policy.edits.nodes import Node, node_at
 from policy.edits.operations import Operation, Splice
-from policy.edits.text_edits import text_edits
+from policy.edits.text_edits import all_text_edits
 from policy.edits.yaml_nodes import yaml_nodes
 from policy.errors import RulesInvalid
 
@@ -25,14 +25,20 @@ if TYPE_CHECKING:
     from policy.edits.nodes import Steps
 
 
+MAX_LAYERS: Final = 4
+"""The most texts around one in which a place is looked for: a script in a manifest in a ConfigMap has two."""
 LINE_END: Final = re.compile("\n")
 
 
 class TextLayer(Struct, frozen=True):
-    """A text that is read as nodes; if it is the value of a string in another text, ``outer`` is that string."""
+    """A text that is read as nodes; if it is the value of a string in another text, ``outer`` is that string.
+
+    ``depth`` is the number of texts around it.
+    """
 
     text: str
     outer: tuple[TextLayer, Node] | None = None
+    depth: int = 0
 
     def offset(self, at: int) -> int:
         """The offset in the file of one in this text."""
@@ -47,21 +53,21 @@ class TextLayer(Struct, frozen=True):
         if self.outer is None:
             return [*operations]
         layer, node = self.outer
-        found: list[Operation] = []
-        for operation in operations:
-            edits = text_edits(self.text, operation)
-            if edits is None:
-                return None
-            found += [Splice(node, edit.start, edit.end, edit.text) for edit in edits]
-        return layer.operations(found)
+        edits = all_text_edits(self.text, operations)
+        if edits is None:
+            return None
+        return layer.operations([Splice(node, edit.start, edit.end, edit.text) for edit in edits])
 
     def value(self, node: Node) -> Decoded | None:
         """The value of a scalar of this text."""
         return decoded(self.text, node)
 
     def within(self, node: Node) -> tuple[TextLayer, Node] | None:
-        """The text in a string, read as one YAML document; None if it is not one that is a map or list."""
-        if not isinstance(node.value, str) or "\n" not in node.value:
+        """The text in a string, read as one YAML document; None if it is not one that is a map or list.
+
+        A text within ``MAX_LAYERS`` others is not read, as each of them has all of its text.
+        """
+        if not isinstance(node.value, str) or "\n" not in node.value or self.depth == MAX_LAYERS:
             return None
         try:
             documents = yaml_nodes(node.value)
@@ -69,7 +75,7 @@ class TextLayer(Struct, frozen=True):
             return None
         if len(documents) != 1 or not isinstance(documents[0].value, dict | list):
             return None
-        return TextLayer(node.value, (self, node)), documents[0]
+        return TextLayer(node.value, (self, node), self.depth + 1), documents[0]
 
 
 def documents_of(text: str, name: str) -> list[Node]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from policy.parser.yamltree import YamlNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FLOW, BLOCK = "flow", "block"
 PLAIN, SINGLE, DOUBLE, LITERAL, FOLDED = "", "'", '"', "|", ">"
@@ -66,6 +66,17 @@ def node_at(root: Node, steps: Steps) -> Node | None:
             return None
     assert isinstance(node, Node)
     return node
+
+
+def is_named(node: Node, parent: Node | None, names: Iterable[str]) -> bool:
+    """Whether a node is written in its parent under one of the names.
+
+    The parent's fields are searched only if its value has the node under the name, which may also be by a merge key.
+    """
+    if parent is None or not isinstance(parent.value, dict):
+        return False
+    found = [name for name in names if parent.value.get(name) is node]
+    return bool(found) and any(child.node is node and child.key in found for child in parent.children)
 
 
 def subtree(root: Node, limit: int) -> Iterator[tuple[Node | None, Node]]:

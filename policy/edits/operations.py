@@ -70,9 +70,8 @@ def apply(operations: Sequence[Operation]) -> bool:
         if isinstance(operation, Splice):
             splices.setdefault(id(operation.node), []).append(operation)
         elif isinstance(operation, ChildRemoval):
-            for child in operation.children:
-                if not _remove(operation.parent, child):
-                    return False
+            if not _remove(operation.parent, operation.children):
+                return False
         else:
             _add(operation)
     done = [_splice_value(each) for each in splices.values()]
@@ -84,8 +83,7 @@ def _splice_value(splices: list[Splice]) -> bool:
     value = node.value if isinstance(node.value, str) else node.written
     if value is None:
         return False
-    for each in sorted(splices, key=lambda splice: splice.start, reverse=True):
-        value = value[: each.start] + each.text + value[each.end :]
+    value = edited(value, [TextEdit(each.start, each.end, each.text) for each in splices])
     if node.written is not None:
         try:
             node.value = read_yaml(value, "").value
@@ -97,15 +95,18 @@ def _splice_value(splices: list[Splice]) -> bool:
     return True
 
 
-def _remove(parent: Node, child: Child) -> bool:
-    index = next((n for n, each in enumerate(parent.children) if each is child), None)
-    if index is None:
+def _remove(parent: Node, children: Sequence[Child]) -> bool:
+    """Remove children from a list or map; return false if it does not have all of them."""
+    gone = {id(child) for child in children}
+    places = {n for n, each in enumerate(parent.children) if id(each) in gone}
+    if len(places) < len(gone):
         return False
-    del parent.children[index]
     if isinstance(parent.value, list):
-        del parent.value[index]
+        parent.value[:] = [each for n, each in enumerate(parent.value) if n not in places]
     elif isinstance(parent.value, dict):
-        parent.value.pop(child.key or "", None)
+        for child in children:
+            parent.value.pop(child.key or "", None)
+    parent.children[:] = [each for n, each in enumerate(parent.children) if n not in places]
     return True
 
 

@@ -18,7 +18,7 @@ from policy.edits.layers import TextLayer, documents_of, position
 from policy.edits.operations import Splice, TextEdit, apply, edited
 from policy.edits.places import places_of
 from policy.edits.sources import EditedEngine, located
-from policy.edits.text_edits import text_edits
+from policy.edits.text_edits import all_text_edits
 from policy.errors import PolicyError, RequestInvalid, RulesInvalid
 from policy.intake.command.flags import flags
 from policy.intake.deployment import Edits
@@ -245,6 +245,7 @@ class Planner:
         except RulesInvalid:
             return {_key(engine): Refusal(NOT_CERTAIN) for engine, _ in changes}
         edits: list[TextEdit] = []
+        written: set[TextEdit] = set()
         operations: list[Operation] = []
         failed: dict[str, Refusal] = {}
         for engine, change in changes:
@@ -253,18 +254,18 @@ class Planner:
                 is_new = change.to is not None and change.from_ is None
                 failed[_key(engine)] = Refusal(NO_PLACE if is_new else NOT_FOUND)
                 continue
-            found = [text_edits(text, each) for each in place.operations or ()]
-            if not found or any(each is None for each in found):
+            new = all_text_edits(text, place.operations or ())
+            if not place.operations or new is None:
                 failed[_key(engine)] = Refusal(NOT_CERTAIN, *position(text, place.offset))
                 continue
-            new = [edit for each in found for edit in each or ()]
-            if all(edit in edits for edit in new):
+            if written.issuperset(new):
                 continue  # an anchor that another engine shares, and changes in the same way
             if _overlap(edits, new):
                 failed[_key(engine)] = Refusal(OVERLAPS, *position(text, place.offset))
                 continue
             edits = sorted(edits + new)
-            operations += place.operations or ()
+            written.update(new)
+            operations += place.operations
         if failed:
             return failed
         if "&" in text and not self._is_only_of_engines(file, documents, operations):

@@ -80,14 +80,14 @@ def _flow_removal(text: str, parent: Node, children: Sequence[Child]) -> list[Te
 
 def _with_blanks(text: str, start: int, end: int) -> TextEdit:
     """A span with the rest of its line if nothing else is on it, or else with the blanks after it."""
-    line = line_start(text, start)
     after = end
     while text[after : after + 1] in {" ", "\t"}:
         after += 1
     ending = LINE_BREAK.match(text, after)
-    if ending is not None:
-        return TextEdit(line, ending.end(), "") if is_blank(text[line:start]) else TextEdit(start, end, "")
-    return TextEdit(start, after, "")
+    if ending is None:
+        return TextEdit(start, after, "")
+    line = line_start(text, start)
+    return TextEdit(line, ending.end(), "") if is_blank(text[line:start]) else TextEdit(start, end, "")
 
 
 def _last_in_flow(text: str, comma: int, child: Child) -> list[TextEdit]:

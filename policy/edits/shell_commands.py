@@ -136,27 +136,39 @@ def choices(text: str, words: Sequence[ShellWord]) -> list[OptionWords]:
     if not starting and len(commands) == 1:
         return [OptionWords(_places(commands))]
     places = _places(lists)
-    is_certain = not any(_list_is_used_elsewhere(text, words, each) for each in lists)
+    is_certain = not _are_used_elsewhere(text, words, lists)
     found = [OptionWords(starting), OptionWords(places, is_certain), OptionWords(starting | places, is_certain)]
     return [each for each in dict.fromkeys(found) if each.places]
 
 
-def _list_is_used_elsewhere(text: str, words: Sequence[ShellWord], command: ShellCommand) -> bool:
-    """Whether a command that does not start vLLM uses an array, or the arguments that `set` gives."""
-    if words[command.places[0]].text == "set":
-        return uses_arguments(text, words)
-    before = next((word for word in reversed(words[: command.places[0]]) if not word.is_operator), None)
-    name = None if before is None else ARRAY.fullmatch(before.text)
-    return name is not None and is_used_elsewhere(text, words, name[1])
+def _are_used_elsewhere(text: str, words: Sequence[ShellWord], lists: Sequence[ShellCommand]) -> bool:
+    """Whether a command that does not start vLLM uses one of the arrays, or the arguments that a `set` gives."""
+    names: set[str] = set()
+    has_set = False
+    for each in lists:
+        if words[each.places[0]].text == "set":
+            has_set = True
+        elif (found := ARRAY.fullmatch(_word_before(words, each.places[0]))) is not None:
+            names.add(found[1])
+    if has_set and uses_arguments(text, words):
+        return True
+    return bool(names) and not names.isdisjoint(variables_used_elsewhere(text, words))
+
+
+def _word_before(words: Sequence[ShellWord], place: int) -> str:
+    """The last word before a place, without operators: `A=` before the words of an array; empty if there is none."""
+    while place and words[place - 1].is_operator:
+        place -= 1
+    return words[place - 1].text if place else ""
 
 
 def uses_arguments(text: str, words: Sequence[ShellWord]) -> bool:
     """Whether a command that does not start vLLM uses the arguments of the script: `"$@"`, `$1`, `shift`."""
     commands = commands_of(words)
-    starting = starting_commands(words, commands)
+    starting = _places(starting_commands(words, commands))
     for command in commands:
         own = [words[place] for place in command.places]
-        if command in starting or command.is_list:
+        if command.is_list or command.places[0] in starting:
             continue
         if own[0].text in READERS_OF_ARGUMENTS or (own[0].text == "for" and "in" not in [word.text for word in own]):
             return True
@@ -172,36 +184,46 @@ def _places(commands: Iterable[ShellCommand]) -> frozenset[int]:
 def assignments_of(words: Sequence[ShellWord], name: str) -> list[int]:
     """The places of the words that set a variable for the shell or for a command that starts vLLM."""
     commands = commands_of(words)
-    starting = starting_commands(words, commands)
-    found = []
-    for command in commands:
-        for number, place in enumerate(command.places):
-            if words[place].text.removeprefix(ENVIRONMENT).startswith(f"{name}=") and (
-                _is_assignment(words, command, number, is_start=command in starting or not starting)
-            ):
-                found.append(place)
-    return found
+    starting = _places(starting_commands(words, commands))
+    return [
+        command.places[number]
+        for command in commands
+        for number in _assignments(
+            [words[place].text for place in command.places],
+            name,
+            is_start=not starting or command.places[0] in starting,
+        )
+    ]
 
 
-def _is_assignment(words: Sequence[ShellWord], command: ShellCommand, number: int, *, is_start: bool) -> bool:
-    before = [words[place].text for place in command.places[:number]]
-    if words[command.places[number]].text.startswith(ENVIRONMENT):
-        return not before
-    if before and before[-1] in OPTIONS_OF_VARIABLES:
-        return is_start
-    if not all(text in BEFORE_ASSIGNMENTS or text.startswith("-") or ASSIGNMENT.match(text) for text in before):
-        return False
-    after = [words[place].text for place in command.places[number + 1 :]]
-    has_program = not EXPORTS.intersection(before) and not all(map(ASSIGNMENT.match, after))
-    return is_start or not has_program
+def _assignments(texts: Sequence[str], name: str, *, is_start: bool) -> Iterator[int]:
+    """The numbers of the words of one command that set a variable."""
+    last = max((number for number, text in enumerate(texts) if ASSIGNMENT.match(text) is None), default=-1)
+    may_assign, is_exported = True, False
+    for number, text in enumerate(texts):
+        if text.removeprefix(ENVIRONMENT).startswith(f"{name}="):
+            if text.startswith(ENVIRONMENT):
+                is_assignment = number == 0
+            elif number and texts[number - 1] in OPTIONS_OF_VARIABLES:
+                is_assignment = is_start
+            else:
+                has_program = not is_exported and number < last
+                is_assignment = may_assign and (is_start or not has_program)
+            if is_assignment:
+                yield number
+        may_assign = may_assign and (
+            text in BEFORE_ASSIGNMENTS or text.startswith("-") or ASSIGNMENT.match(text) is not None
+        )
+        is_exported = is_exported or text in EXPORTS
 
 
-def is_used_elsewhere(text: str, words: Sequence[ShellWord], name: str) -> bool:
-    """Whether a command that does not start vLLM uses a variable: `rm -rf /x$NAME`."""
+def variables_used_elsewhere(text: str, words: Sequence[ShellWord]) -> set[str]:
+    """The variables that commands that do not start vLLM use: `rm -rf /x$NAME`."""
     commands = commands_of(words)
     starting = _places(starting_commands(words, commands))
-    return any(
-        name in USE.findall(text, word.start, word.end)
+    return {
+        name
         for place, word in enumerate(words)
         if not word.is_operator and place not in starting
-    )
+        for name in USE.findall(text, word.start, word.end)
+    }

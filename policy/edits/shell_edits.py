@@ -43,8 +43,10 @@ def _statement(text: str, words: Sequence[ShellWord], first: int, last: int) -> 
             following += 1
         while text[end : end + 1] in {" ", "\t"}:
             end += 1
-    line = text.rfind("\n", 0, start) + 1
-    if text[line:start].strip(" \t"):
+    line = start
+    while text[line - 1 : line] in {" ", "\t"}:
+        line -= 1
+    if line and text[line - 1] != "\n":
         return TextEdit(start, end, "")
     rest = end
     while text[rest : rest + 1] in {" ", "\t", "\r"}:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from policy.edits.argument_places import MAX_NODES, ArgumentPlace, variable_is_used
-from policy.edits.nodes import Child, Node, subtree
+from policy.edits.argument_places import MAX_NODES, ArgumentPlace, Uses
+from policy.edits.nodes import Child, Node, is_named, subtree
 from policy.edits.operations import Addition, ChildRemoval, Operation, Splice
 from policy.edits.shell_commands import SERVERS, assignments_of
 from policy.edits.shell_edits import without_variable
@@ -32,8 +32,9 @@ COMPOSE: Final = "environment"
 
 def variable_places(layer: TextLayer, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
     """Each place at and below a node where a variable is set; not to be edited if something else uses it."""
+    uses = Uses(node)
     for place in _variable_places(layer, node, name, to):
-        yield replace(place, operations=None) if variable_is_used(node, name) else place
+        yield replace(place, operations=None) if name in uses.variables else place
 
 
 def _variable_places(layer: TextLayer, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
@@ -59,10 +60,7 @@ def new_variable_places(layer: TextLayer, node: Node, name: str, to: str) -> Ite
             inner = layer.within(each) if "vllm serve" not in each.value else None
             if inner is not None:
                 yield from new_variable_places(*inner, name, to)
-        if not isinstance(each.value, dict | list) or parent is None or not isinstance(parent.value, dict):
-            continue
-        key = next((child.key for child in parent.children if child.node is each), None)
-        if key in LISTS and each.children:
+        if isinstance(each.value, dict | list) and each.children and is_named(each, parent, LISTS):
             yield _addition(layer, each, name, to)
     for _, each in subtree(node, MAX_NODES):
         is_engine = each is node or (isinstance(each.value, dict) and not COMMANDS.isdisjoint(each.value))

@@ -28,6 +28,7 @@ INTAKE = (
     ("module", "names"),
     [
         ("hostile.documents", ()),
+        ("hostile.edits", ()),
         ("hostile.observations", ()),
         *(("hostile.intake", names) for names in INTAKE),
     ],
