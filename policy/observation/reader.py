@@ -29,6 +29,7 @@ MAX_LINE: Final = 1 << 18
 """How much of a line is read; the rest of it is ignored."""
 MAX_ENGINES: Final = 1000
 MAX_SIGNALS: Final = 64
+MAX_FALLBACKS: Final = 64
 MAX_ARCHITECTURES: Final = 8
 MAX_SHOWN: Final = 300
 MAX_PLACES: Final = 64
@@ -56,6 +57,9 @@ SHOWN_KINDS: Final = frozenset(
 DEVICE: Final = re.compile(r"\bdevice_config=([a-z]{1,32}+)")
 """The device in the text of a configuration."""
 BOTH_RUNNERS: Final = "the log shows both runners, so it may be that of two engines whose lines cannot be told apart"
+MORE_FALLBACKS: Final = (
+    f"the log has more than {MAX_FALLBACKS} different warnings about the choice of the runner; the first are listed"
+)
 MIXED_RELEASES: Final = "the log names several releases, so it may be that of several engines"
 
 
@@ -73,7 +77,8 @@ class _StartLines:
     releases: dict[str, None] = field(default_factory=dict)
     places: list[frozenset[str]] = field(default_factory=list)
     runners: dict[str, None] = field(default_factory=dict)
-    fallbacks: list[str] = field(default_factory=list)
+    fallbacks: dict[str, None] = field(default_factory=dict)
+    has_more_fallbacks: bool = False
     signals: list[Signal] = field(default_factory=list)
     model: str | None = None
     architectures: list[str] = field(default_factory=list)
@@ -163,7 +168,10 @@ def _read(
         run.device = run.device or (found_device.group(1) if found_device is not None else None)
     shown = masked(record.text[:MAX_SHOWN])
     if form.shows is Shows.FALLBACK and shown not in run.fallbacks:
-        run.fallbacks.append(shown)
+        if len(run.fallbacks) < MAX_FALLBACKS:
+            run.fallbacks[shown] = None
+        else:
+            run.has_more_fallbacks = True
     if form.shows in SHOWN_KINDS and len(run.signals) < MAX_SIGNALS and all(each.id != form.id for each in run.signals):
         run.signals.append(Signal(form.id, number, shown))
 
@@ -194,6 +202,8 @@ def _engine(run: _StartLines) -> LoggedEngine:
     runner = _runner(run, failure)
     if len(run.runners) > 1:
         warnings.append(BOTH_RUNNERS)
+    if run.has_more_fallbacks:
+        warnings.append(MORE_FALLBACKS)
     observed = ObservedEngine(
         run.source,
         run.first,
@@ -203,7 +213,7 @@ def _engine(run: _StartLines) -> LoggedEngine:
         runner,
         _starts(run, failure),
         failure,
-        run.fallbacks,
+        [*run.fallbacks],
         run.signals,
         None if run.model is None else masked(run.model[:MAX_SHOWN]),
         [name[:MAX_SHOWN] for name in run.architectures],

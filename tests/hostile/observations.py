@@ -25,6 +25,9 @@ BEGIN: Final = b"Traceback (most recent call last):\n"
 LOGS: Final[Mapping[str, Family]] = {
     "records": repeated(RECORD + b"Using V2 Model Runner\n"),
     "begins of records": repeated(b"INFO 11-22 01:02:03 [a"),
+    "warnings about the choice": numbered(
+        RECORD + b"Model Runner V2 does not yet support x%d; using the V1 model runner instead.\n"
+    ),
     "servers": repeated(RECORD + b"vLLM server version 0.26.0, serving model m\n"),
     "logos": repeated("█  version ".encode()),
     "values without an end": repeated(RECORD + b"Initializing a V1 LLM engine (v" + b"(v" * 50 + b"\n"),

@@ -25,7 +25,7 @@ from observation_logs import (
 )
 from tables import table
 
-from policy.observation.reader import MAX_ENGINES, TooManyEngines, read_log
+from policy.observation.reader import MAX_ENGINES, MAX_FALLBACKS, MORE_FALLBACKS, TooManyEngines, read_log
 
 DBO = "Model Runner V2 does not yet support: dual batch overlap"
 NO_V1 = "Model Runner V1 does not support: trace replay"
@@ -174,6 +174,18 @@ def test_a_chain_of_exceptions_has_its_causes() -> None:
 def test_vllm_s_own_words_about_the_choice_are_kept() -> None:
     (engine,) = read_log(text_of([record(INSTEAD, "vllm.py", level="WARNING"), *v1_start()]))
     assert engine.observed.fallbacks == [INSTEAD]
+
+
+def test_the_number_of_warnings_about_the_choice_is_bounded() -> None:
+    texts = [INSTEAD.replace("custom", f"custom-{number}") for number in range(MAX_FALLBACKS + 2)]
+    lines = [record(text, "vllm.py", level="WARNING") for text in texts]
+    for given, warnings in (
+        ([*lines[:MAX_FALLBACKS], *lines[:MAX_FALLBACKS]], []),
+        (lines[: MAX_FALLBACKS + 1], [MORE_FALLBACKS]),
+        (lines, [MORE_FALLBACKS]),
+    ):
+        (engine,) = read_log(text_of([*given, *v1_start()]))
+        assert (engine.observed.fallbacks, engine.observed.warnings) == (texts[:MAX_FALLBACKS], warnings)
 
 
 WRAPPED = {
