@@ -1,7 +1,7 @@
 """Which engine of a deployment a log is of: by the pod and container, the service, the model, or because there is one.
 
-Owns the comparison of names. A pod's name begins with that of its object, and docker compose numbers a service's
-containers.
+Owns the comparison of names. A pod's name begins with that of its object, and docker compose names the containers of
+a service after it, with a number, and with the project before it: `chat-api-1`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 NAMES_SHOWN: Final = 10
-NUMBER: Final = re.compile(r"-\d{1,6}$")
+NUMBER: Final = re.compile(r"[-_]\d{1,6}$")
+"""The number of a container of docker compose; its first version wrote `_`."""
+SERVICES: Final = ".services."
 
 
 class CandidateEngine(NamedTuple):
@@ -55,17 +57,29 @@ def match_engine(observed: ObservedEngine, candidates: Sequence[CandidateEngine]
 
 
 def _by_source(source: str, candidates: Sequence[CandidateEngine]) -> list[CandidateEngine]:
-    """The engines with the name of a source; of objects whose names begin a pod's name the longest."""
+    """The engines with the name of a source; of objects whose names begin a pod's name the longest, as of services."""
     if not source:
         return []
     kind, _, rest = source.partition("/")
     if kind != "pod" or "/" not in rest:
-        service = NUMBER.sub("", source)
-        return [each for each in candidates if _service_of(each) and service.endswith(_service_of(each))]
+        return _by_service(source, candidates)
     pod, _, container = rest.rpartition("/")
     scored = [(len(name), each) for each in candidates if (name := _object_in(each, pod, container))]
     best = max((length for length, _ in scored), default=0)
     return [each for length, each in scored if length == best]
+
+
+def _by_service(source: str, candidates: Sequence[CandidateEngine]) -> list[CandidateEngine]:
+    """The engines whose service a container is of: the one with its name, or else with the longest end of its name."""
+    named = [(service, each) for each in candidates if (service := _service_of(each))]
+    container = NUMBER.sub("", source)
+    for name in (container, source):
+        found = [each for service, each in named if service == name]
+        if found:
+            return found
+    ending = [(service, each) for service, each in named if container.endswith((f"-{service}", f"_{service}"))]
+    longest = max((len(service) for service, _ in ending), default=0)
+    return [each for service, each in ending if len(service) == longest]
 
 
 def _object_in(candidate: CandidateEngine, pod: str, container: str) -> str:
@@ -75,8 +89,8 @@ def _object_in(candidate: CandidateEngine, pod: str, container: str) -> str:
 
 
 def _service_of(candidate: CandidateEngine) -> str:
-    """The last step of the candidate's path, which is a service's name in a file of docker compose."""
-    return candidate.path.rpartition(".")[2]
+    """The service's name in the candidate's path in a file of docker compose; empty if it is not in one."""
+    return f".{candidate.path}".partition(SERVICES)[2]
 
 
 def _has_model(candidate: CandidateEngine, model: str | None) -> bool:

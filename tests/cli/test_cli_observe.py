@@ -357,6 +357,56 @@ def test_a_service_of_docker_compose_is_found_by_its_name(observe: Callable[...,
     )
 
 
+def compose(*names: str) -> dict[str, Any]:
+    """A file with services that are engines, each with a model of its own."""
+    image = "vllm/vllm-openai:v0.26.0"
+    services = {name: {"image": image, "command": ["--model", f"a/{name}"]} for name in names}
+    return {"manifest": {"services": services}, "model_configs": {f"a/{name}": QWEN for name in names}}
+
+
+@pytest.mark.parametrize(
+    ("names", "source", "service"),
+    [
+        (["api", "other"], "api-1", "api"),
+        (["api", "other"], "chat-api-1", "api"),
+        (["api", "other"], "chat_api_1", "api"),
+        (["api", "other"], "api", "api"),
+        # the whole name counts more than its end, and a longer end more than a shorter one
+        (["api", "other-api"], "other-api-1", "other-api"),
+        (["api", "other-api"], "api-1", "api"),
+        (["api", "other-api"], "my-other-api-2", "other-api"),
+        (["api", "my.api"], "my.api-1", "my.api"),
+        (["api-1", "other"], "api-1", "api-1"),
+        (["api-1", "api"], "api-1", "api"),
+        (["api-1", "api"], "api-1-1", "api-1"),
+        # another service, whose name only ends with the same letters
+        (["api", "other"], "myapi-1", None),
+        (["api", "my.api"], "x.api-1", None),
+    ],
+)
+def test_a_container_of_docker_compose_is_of_the_service_in_its_name(
+    observe: Callable[..., Any], names: list[str], source: str, service: str | None
+) -> None:
+    log = [record(V2_WORKER, "gpu_worker.py"), record(READY)]
+    _, (found,) = observe([f"{source}  | {line}" for line in log], compose(*names))
+    assert found["engine"] == (None if service is None else f"services.{service}")
+
+
+def test_services_of_the_same_name_in_several_files_are_ambiguous(call: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(text_of([f"chat-api-1  | {line}" for line in v2_start()[2:]]))
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.yaml").write_text(json.dumps(compose("api")["manifest"]))
+    (folder / "c.yaml").write_text(json.dumps(compose("other")["manifest"]))
+    done = call("observe", str(tmp_path / "log"), "--deployment", str(folder))
+    (found,) = map(json.loads, done.out.splitlines())
+    assert (done.code, found["engine"], found["verdict"]) == (1, None, "undecided")
+    assert [note.partition(";")[0] for note in found["notes"]] == [
+        "the log may be that of `a.yaml: services.api`, `b.yaml: services.api`"
+    ]
+
+
 @pytest.mark.parametrize(
     ("flags", "verdict", "decided_for"),
     [((), "undecided", None), (("--nearest",), "agreed", "0.33.0"), (("--vllm-version", "0.26.0"), "agreed", "0.26.0")],
