@@ -152,12 +152,13 @@ class CommandLine(Struct, frozen=True):
     """The words that vLLM's own parser gets, with their places, and the variables that the command sets for it.
 
     ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``) or clears (``env -i``). A
-    value of ``None`` is unknown, or cleared. ``set_at`` has the place of the word that sets or clears each of them; for
-    a script, this is the script's place. ``serve``: whether the words follow ``vllm serve``, so that the first
-    positional word may be the model. ``doubts`` says why vLLM may get other words or variables, or may be started again
-    with others. ``installation`` is the vLLM that runs instead of the image's, if any. ``is_serve``: whether
-    ``vllm serve`` is written, so that the release must have it. ``secrets`` has the values that scripts give to
-    variables with the names of secrets. ``module`` is the module of vLLM that `python -m` starts, if any.
+    value of ``None`` is unknown, or cleared; ``removed`` has the variables that are certainly cleared. ``set_at`` has
+    the place of the word that sets or clears each of them; for a script, this is the script's place. ``serve``: whether
+    the words follow ``vllm serve``, so that the first positional word may be the model. ``doubts`` says why vLLM may
+    get other words or variables, or may be started again with others. ``installation`` is the vLLM that runs instead of
+    the image's, if any. ``is_serve``: whether ``vllm serve`` is written, so that the release must have it. ``secrets``
+    has the values that scripts give to variables with the names of secrets. ``module`` is the module of vLLM that
+    `python -m` starts, if any.
     """
 
     words: list[str] = []
@@ -171,6 +172,7 @@ class CommandLine(Struct, frozen=True):
     is_serve: bool = False
     module: str = ""
     secrets: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
 
 
 class UnknownFlag(Struct, frozen=True):

@@ -47,6 +47,8 @@ def _without_unknown(options: ParsedOptions, name: str) -> ParsedOptions:
 def with_variables(deployment: Deployment, command: CommandLine) -> dict[str, str | None]:
     """The variables that vLLM gets, with the deployment's edits applied; ``None`` drops a variable."""
     variables = deployment.env | command.env
+    for name in command.removed:
+        variables.pop(name, None)
     if deployment.edits.variables:
         variables |= deployment.edits.variables
         variables = {

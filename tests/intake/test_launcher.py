@@ -569,6 +569,7 @@ def line_after(before: str, words: list[str], places: list[str]) -> CommandLine:
         installation=WITHOUT_PATH if "env -i" in before else installation,
         set_at=set_at,
         is_serve=True,
+        removed=frozenset(ENV) if "env -i" in before else frozenset(),
     )
 
 

@@ -58,8 +58,8 @@ def certain(shell: str, script: str) -> tuple[list[str], str | None] | None:
     line = read_command(words, [""] * len(words), ENV, faults, "")
     is_open = any(type(word) in {Unknown, Pattern} for word in line.words)
     value = line.env.get(VARIABLE)
-    is_unset = VARIABLE in line.env and value is None
-    return None if faults or line.doubts or is_open or is_unset else (line.words, value)
+    may_be_set = VARIABLE in line.env and value is None and VARIABLE not in line.removed
+    return None if faults or line.doubts or is_open or may_be_set else (line.words, value)
 
 
 def check(script: str, folder: Path) -> None:
@@ -287,6 +287,58 @@ def test_a_command_that_prints_succeeds_if_only_another_output_is_redirected(sta
 
 
 SETS_VARIABLE = f"$(({VARIABLE}=0))"
+REMOVING = [
+    *(
+        f"unset {VARIABLE}; {{}}",
+        f"unset A {VARIABLE}\n{{}}",
+        f"unset -v {VARIABLE}; {{}}",
+        f"unset {VARIABLE} && {{}}",
+    ),
+    *(
+        f"true && unset {VARIABLE} && {{}}",
+        f"unset {VARIABLE}; export A=1; {{}}",
+        f"set -e; unset {VARIABLE}; exec {{}}",
+    ),
+    *(f"unset {VARIABLE}; bash -c '{{}}'", f"bash -c 'unset {VARIABLE}; {{}}'", f"unset {VARIABLE}; eval '{{}}'"),
+    *(f"eval 'unset {VARIABLE}; {{}}'", f"env -u {VARIABLE} {{}}", f"exec env --unset={VARIABLE} {{}}"),
+    *(f"env -u {VARIABLE} bash -c '{{}}'", f"env {VARIABLE}=0 env -u {VARIABLE} {{}}", "env -iu A PATH=$PATH {}"),
+    *(f"unset {VARIABLE}; if true; then {{}}; fi", f"cd . && unset {VARIABLE} && {{}}"),
+]
+"""Scripts without the variable, of which each certainly removes it before the server."""
+KEEPING = [
+    *(f"unset -f {VARIABLE}; {{}}", f"env -u {VARIABLE} true; {{}}", f"bash -c 'unset {VARIABLE}'; {{}}"),
+    *(f"unset {VARIABLE}; export {VARIABLE}=1; {{}}", f"env -u {VARIABLE} env {VARIABLE}=1 {{}}"),
+    *(f"unset {VARIABLE}; {VARIABLE}=1 {{}}", "env -u A -u B {}", f"env -i PATH=$PATH {VARIABLE}=1 {{}}"),
+]
+MAYBE_REMOVING = [
+    *(f"if [ -f x ]; then unset {VARIABLE}; fi; {{}}", f"[ -f /x ] && unset {VARIABLE}; {{}}", "unset $A; {}"),
+    *(f"for a in b; do unset {VARIABLE}; done; {{}}", f"unset {VARIABLE}; [ -f x ] && export {VARIABLE}=1; {{}}"),
+    *(f"unset {VARIABLE} & {{}}", f"unset {VARIABLE} >/dev/full/x; {{}}", f"unset {VARIABLE}; {VARIABLE}=1; {{}}"),
+    *(f"unset {VARIABLE} | true; {{}}", f"f() {{{{ unset {VARIABLE}; }}}}; f; {{}}", f"unset -n {VARIABLE}; {{}}"),
+    *(f"unset() {{{{ :; }}}}; unset {VARIABLE}; {{}}", f"readonly {VARIABLE}; unset {VARIABLE}; {{}}"),
+    *(f"unset {VARIABLE}; if [ -f x ]; then . ./env; else :; fi; {{}}", f"unset -fv {VARIABLE}; {{}}"),
+    f"unset {VARIABLE}; if [ -f x ]; then read {VARIABLE} <x; export {VARIABLE}; else :; fi; {{}}",
+    *(f"cd . && unset {VARIABLE}; {{}}", f"[ -f /x ] || unset {VARIABLE} && {{}}", f"cd . || unset {VARIABLE} && {{}}"),
+    *(f"cd . && unset {VARIABLE} && [ -f /x ] || {{}}", f"cd . && unset {VARIABLE} && [ -f /x ]; {{}}"),
+    *(f"unset {VARIABLE} 0; {{}}", f"env -u {VARIABLE} bash -lc '{{}}'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("script", "value"), [*((each, None) for each in REMOVING), *((each, "1") for each in KEEPING)]
+)
+def test_a_variable_that_is_certainly_removed_is_not_set(script: str, value: str | None, folder: Path) -> None:
+    script = f"export {VARIABLE}=1; {script.format('vllm serve m')}"
+    for shell in SHELLS:
+        assert (shell, certain(shell, script)) == (shell, (["m"], value))
+        assert (shell, started(shell, script, folder)) == (shell, [[["m"], value]])
+
+
+@pytest.mark.parametrize("script", MAYBE_REMOVING)
+def test_a_variable_that_may_be_removed_is_in_doubt(script: str) -> None:
+    assert certain("bash", f"export {VARIABLE}=1; {script.format('vllm serve m')}") is None
+
+
 TRACED = [
     *(
         f"env 'PS4={SETS_VARIABLE}' {command}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-SETTERS: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "for", "select"})
-"""Commands and loops that unset the variables they name, or set them to an unknown value."""
+SETTERS: Final = frozenset({"read", "mapfile", "readarray", "getopts", "for", "select"})
+"""Commands and loops that set the variables they name to an unknown value."""
 IMPLICIT_VARIABLES: Final = {
     **dict.fromkeys(["read", "select"], ("REPLY",)),
     **dict.fromkeys(["mapfile", "readarray"], ("MAPFILE",)),
@@ -37,7 +37,7 @@ INTERPRETED_COMMANDS: Final = frozenset(
 )
 """Commands that are interpreted, so that a function of the same name changes their effect."""
 STATE_CHANGES: Final = (
-    DECLARATIONS | SETTERS | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap"}
+    DECLARATIONS | SETTERS | {"eval", ".", "source", "set", "shift", "alias", "let", "printf", "trap", "unset"}
 )
 """Commands that change the meaning of the rest of a script."""
 VARIABLE_CHANGES: Final = frozenset({*IMPLICIT_VARIABLES, *SETTERS, "let", "printf", "wait"})

@@ -68,7 +68,8 @@ def _is_export(words: Sequence[str]) -> bool:
 
 
 def _is_unset(words: Sequence[str]) -> bool:
-    return all(NAME.fullmatch(word) is not None and not special_variable(word) for word in words[1:])
+    named = words[2:] if words[1:2] in (["-f"], ["-v"]) else words[1:]
+    return all(NAME.fullmatch(word) is not None and not special_variable(word) for word in named)
 
 
 def _is_test(words: Sequence[str]) -> bool:

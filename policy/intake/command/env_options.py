@@ -72,11 +72,13 @@ class EnvWords:
         own: dict[str, str | None],
         env: Mapping[str, str | None],
         set_at: dict[str, str],
+        removed: set[str],
         budget: ExpansionBudget,
     ) -> None:
         """Parse up to the command, and add the variables that are set to ``own``; ``env`` is the environment.
 
-        The place of each variable that is set or cleared is added to ``set_at``.
+        The place of each variable that is set or cleared is added to ``set_at``, and ``removed`` has those that the
+        command certainly does not get.
 
         Raises:
             ShellSyntaxError: the text of `-S` cannot be split, or is unknown.
@@ -89,8 +91,10 @@ class EnvWords:
                 if _has_known_name(word, assignment):
                     own[assignment.group(1)] = None if is_uncertain(word) else word[assignment.end() :]
                     set_at[assignment.group(1)] = self.places[self.at]
+                    removed.discard(assignment.group(1))
                 else:
                     self._forget(word, own, env, set_at, budget)
+                    removed.clear()
                 budget.note_value(assignment.group(1), word[assignment.end() :])
                 self.has_path = bool(word[assignment.end() :]) if assignment.group(1) == PATH else self.has_path
                 self.at += 1
@@ -115,11 +119,14 @@ class EnvWords:
                 self.has_path = False
             if option == "unset" and any(map(is_uncertain, used)):
                 self._forget(used[-1], own, env, set_at, budget)
+                removed.clear()
             elif option == "unset" and value and (value in own or value in env):
                 own[value] = None
                 set_at[value] = self.places[self.at]
+                removed.add(value)
             elif _clears_environment(word):
                 self._clear(own, env, set_at, budget)
+                removed.update(own)
             if option == "split-string":
                 self._split(value or "", width, {**env, **own}, budget)
             else:

@@ -171,6 +171,7 @@ def _command_line(
             is_serve=found.serve,
             module=found.module,
             secrets=frozenset(budget.secrets),
+            removed=found.removed,
         )
     if found is None:
         message = (

@@ -5,7 +5,6 @@ Those programs have the same effect as before vLLM: `sudo docker run -e NAME` pa
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 
 SERVER: Final = ("vllm", "serve")
 """Stands in for the program that starts a container."""
-
-
-UNSET_OPTION: Final = re.compile(r"-u|--unset(?:=|$)|(?:-|-i|--ignore-environment)$")
-"""Matches an option of `env` that removes a variable, or all of them, and sets none."""
 
 
 class PassedVariables(Struct, frozen=True):
@@ -83,9 +78,7 @@ def passed_variables(
         hidden = secret_values(env, (), budget.secrets).hidden
         absent = program_doubts(found.programs[:-1], is_script=is_script)
         doubts = (doubt for doubt in found.doubts if doubt not in absent)
-        options = {place for place, word in zip(places, before, strict=True) if UNSET_OPTION.match(word) is not None}
-        unset = (name for name in names if found.env.get(name, "") is None and found.set_at.get(name) in options)
-        removed = frozenset() if found.doubts else frozenset(unset)
+        removed = frozenset() if found.doubts else found.removed.intersection(names)
         return PassedVariables(
             found.env, tuple(map(hidden, doubts)), absent=tuple(map(hidden, absent)), removed=removed
         )

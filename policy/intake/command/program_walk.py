@@ -59,6 +59,7 @@ from policy.intake.command.vllm_command import (
     subcommand,
     unknown_option,
     unread_script,
+    without_variables,
 )
 from policy.intake.command.words import ASSIGNMENT, Pattern, Unknown
 from policy.intake.command_line import Installation
@@ -116,6 +117,8 @@ def server_of(
         found.doubts.extend(program_doubts(walk.programs, is_script=context.depth > 0))
         if found.installation is None and walk.installation is not None:
             found = replace(found, installation=walk.installation)
+        if walk.removed:
+            found = without_variables(found, walk.removed)
         walk.set_at.update(found.set_at)
         folders = (*walk.folders, *found.folders)
         programs = (*walk.programs, *walk.loaded, *found.programs)
@@ -127,10 +130,11 @@ class _ProgramWalk(Struct):
     """The walk over the programs of a command; the next one is at ``at``.
 
     ``own`` has the variables that they set so far, a copy of ``given`` if they set any, and ``set_at`` the place of the
-    word that sets or clears each of them. ``programs`` has the programs up to here, and ``loaded`` the options and the
-    file or module of the last one, if it is Python's. ``has_path``: whether no `env` cleared `PATH`. ``doubts`` say
-    what may change variables in an unknown way, ``unread`` which word may name another program, and ``installation``
-    is the vLLM that a program runs instead of the image's.
+    word that sets or clears each of them; ``removed`` has those that are certainly not set any more. ``programs`` has
+    the programs up to here, and ``loaded`` the options and the file or module of the last one, if it is Python's.
+    ``has_path``: whether no `env` cleared `PATH`. ``doubts`` say what may change variables in an unknown way,
+    ``unread`` which word may name another program, and ``installation`` is the vLLM that a program runs instead of the
+    image's.
     """
 
     words: list[str]
@@ -145,6 +149,7 @@ class _ProgramWalk(Struct):
     folders: list[str] = []
     has_path: bool = True
     set_at: dict[str, str] = {}
+    removed: set[str] = set()
     doubts: list[str] = []
     unread: UnreadableCommand | None = None
     installation: Installation | None = None
@@ -242,7 +247,7 @@ class _ProgramWalk(Struct):
         if program == "env":
             start = self.at
             options = EnvWords(self.words, self.places, start + 1, has_path=self.has_path)
-            options.read(self.own, self.env, self.set_at, self.context.budget)
+            options.read(self.own, self.env, self.set_at, self.removed, self.context.budget)
             self.words, self.places, self.at = options.words, options.places, options.at
             self.has_path = options.has_path
             if options.unknown_option:
@@ -256,6 +261,7 @@ class _ProgramWalk(Struct):
             word = self.words[self.at]
             self.own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
             self.set_at[assignment.group(1)] = self.places[self.at]
+            self.removed.discard(assignment.group(1))
             self.at += 1
         return True, None
 
@@ -331,6 +337,7 @@ class _ProgramWalk(Struct):
         self._apply(program, launcher, set(), later)
         self.own.update(exported)
         self.set_at.update(dict.fromkeys(exported, self.places[self.at]))
+        self.removed.difference_update(exported)
         self.at = later
         return True, None
 
@@ -381,6 +388,7 @@ class _ProgramWalk(Struct):
         self.context.budget.copy(len(self.env) + len(self.own))
         self.own = dict.fromkeys([*self.env, *self.own])
         self.set_at.update(dict.fromkeys(self.own, self.places[self.at]))
+        self.removed.clear()
 
     def _add_doubt(self, why: str) -> None:
         """Add a doubt about variables, up to the limit."""

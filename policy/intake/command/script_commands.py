@@ -12,7 +12,7 @@ from policy.intake.command.programs import mentions_vllm
 from policy.intake.command.words import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from policy.intake.command.substituted_commands import ShellExpansion
 
@@ -57,6 +57,8 @@ class Command(Struct, frozen=True, gc=False):
     """The expansions in it with `$(…)` or backticks that may change something; their commands run before it."""
     is_piped: bool = False
     """Whether it reads from a pipe, so that it runs at the same time as the one before it."""
+    removed: Collection[str] = ()
+    """The variables of ``env`` that it certainly does not have, because `unset` removed them; shared like ``env``."""
 
 
 class ScriptCommands(Struct):
@@ -88,6 +90,7 @@ class ScriptCommands(Struct):
         depth: int = 0,
         substituted: Sequence[ShellExpansion] = (),
         is_piped: bool = False,
+        removed: Collection[str] = (),
     ) -> None:
         """Add a command."""
         command = Command(
@@ -105,6 +108,7 @@ class ScriptCommands(Struct):
             depth=depth,
             substituted=substituted,
             is_piped=is_piped,
+            removed=removed,
         )
         self.commands.append(command)
 

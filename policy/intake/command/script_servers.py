@@ -22,7 +22,13 @@ from policy.intake.command.replaced_program import FOLDER_COMMANDS, ReplacedFile
 from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGE_ENVIRONMENT, ScriptInstallations
 from policy.intake.command.subshells import commands_within
-from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.vllm_command import (
+    NO_START_REMEDY,
+    ServerCommand,
+    UnreadableCommand,
+    only_shows_help,
+    without_variables,
+)
 from policy.intake.command.volume_paths import NO_VOLUMES, VolumePaths
 from policy.intake.command.words import Unknown
 from policy.masking import shown_command
@@ -269,6 +275,8 @@ def server_in_script(
                 before.add_later(piped)
             piped = None
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
+        if command.removed and isinstance(found, ServerCommand):
+            found = without_variables(found, command.removed)
         if command.unreached and isinstance(found, ServerCommand):
             never.append((found, command.unreached))
             continue
@@ -302,8 +310,7 @@ def server_in_script(
     first = run.found
     context.budget.copy(len(first.env))
     unreached = next((why for found, why in never if _invocation(found) != _invocation(first)), first.unreached)
-    set_at = dict.fromkeys(first.env, place)
-    first = replace(first, set_at=set_at, unreached=unreached)
+    first = replace(first, set_at=dict.fromkeys(first.env, place), unreached=unreached)
     doubts = [*run.triton, *filter(None, [before.doubt]), *doubts[:1]]
     return _with_doubts(first, [run.found for run in runs], doubts, unread)
 

@@ -15,7 +15,7 @@ from policy.intake.command.words import Array, Unknown, is_uncertain
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from policy.intake.command.expansion import ExpansionBudget
 
@@ -110,12 +110,14 @@ class ScriptVariables(Struct):
     environment: dict[str, str | None] = {}
     """Those of ``values`` that the commands get."""
     is_environment_shared: bool = False
-    """Whether an earlier command refers to `environment`, so that it is copied before the next change."""
+    """Whether an earlier command refers to `environment` and `removed`, so that they are copied before a change."""
     exported: set[str] = field(default_factory=lambda: set(ALWAYS_EXPORTED))
     perhaps_exported: set[str] = set()
     """Names exported by a block that may not run: their values for commands are unknown."""
     unset_names: set[str] = set()
     """The variables that `unset` may have removed, and that nothing sets after it."""
+    removed: set[str] = set()
+    """Those of ``environment`` that `unset` has certainly removed, so that the commands do not get them."""
     refuses_unset: bool = False
     """Whether the use of a variable that is not set may end the script, as after `set -u`."""
     not_exported: set[str] = set()
@@ -210,6 +212,9 @@ class ScriptVariables(Struct):
         self.budget.note_value(name, value)
         if self.unset_names:
             self.unset_names.discard(name)
+        if name in self.removed:
+            self._copy_if_shared()
+            self.removed.discard(name)
         if isinstance(value, Array):
             self.arrays.add(name)
         elif name in self.arrays:
@@ -238,8 +243,7 @@ class ScriptVariables(Struct):
             self.chain.before.setdefault(name, self.values.get(name))
         self.values[name] = value
         if is_passed:
-            if self.is_environment_shared:
-                self._copy_environment()
+            self._copy_if_shared()
             is_certain = name in self.exported and name not in self.perhaps_exported
             is_certain = is_certain or self.outer.get(name) is not None  # one that is not known may not be set
             is_passed_on = is_certain and name not in self.not_exported
@@ -340,11 +344,22 @@ class ScriptVariables(Struct):
             self.assign(name, None if self.is_stated(name) else Array([]))
         self.not_exported.add(name)
 
-    def apply_unset(self, name: str) -> None:
-        """Apply the shell's `unset`: the value is unknown, and a variable that is not read-only counts as unset."""
+    def apply_unset(self, name: str, *, is_certain: bool) -> None:
+        """Apply the shell's `unset`: the value is unknown, and a variable that is not read-only counts as unset.
+
+        ``is_certain``: whether the command certainly runs if the chain does, in the script's own shell.
+        """
         self.unset(name)
-        if name not in self.readonly:
-            self.unset_names.add(name)
+        if name in self.readonly:
+            return
+        self.unset_names.add(name)
+        is_own = name in self.references or SHELL_VARIABLES.fullmatch(name) is not None
+        if is_certain and name in self.environment and not is_own:
+            self._copy_if_shared()
+            self.removed.add(name)
+            if self.chain.is_conditional:
+                self.chain.doubtful.append(name)
+                self.chain.before.setdefault(name, self.values.get(name))
 
     def unset(self, name: str) -> None:
         """Mark a variable as unknown, and as no longer certain to be exported."""
@@ -366,6 +381,13 @@ class ScriptVariables(Struct):
         """The variables of a command without assignments before it."""
         self.is_environment_shared = True
         return self.environment
+
+    def removed_without(self, assignments: Mapping[str, str | None]) -> Collection[str]:
+        """The variables that a command with assignments before it certainly does not have."""
+        if not (self.removed and assignments):
+            return self.removed
+        self.budget.copy(len(self.removed))
+        return self.removed.difference(assignments)
 
     def environment_with(self, assignments: Mapping[str, str | None]) -> dict[str, str | None]:
         """The variables of a command with assignments before it."""
@@ -415,9 +437,14 @@ class ScriptVariables(Struct):
         """Mark the exports since ``before`` as uncertain."""
         self.perhaps_exported |= self.exported - before.exported
 
+    def _copy_if_shared(self) -> None:
+        if self.is_environment_shared:
+            self._copy_environment()
+
     def _copy_environment(self) -> None:
-        self.budget.copy(len(self.environment))
-        self.environment, self.is_environment_shared = self.environment.copy(), False
+        self.budget.copy(len(self.environment) + len(self.removed))
+        self.environment, self.removed = self.environment.copy(), self.removed.copy()
+        self.is_environment_shared = False
 
 
 def _perhaps_more(name: str, array: Array) -> Array:

@@ -322,10 +322,10 @@ class _ShellReader:
             )
             if words[0] == "exec" and words[1:] and words[1][:1] == "-" and words[1] != "--":
                 self.script.require_bash("options of `exec`")
+        if words:
+            self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell, is_redirected=is_redirected)
         if words[:1] == ["for"]:
             self.flow.iterate(words, self.builtins.parameters.words[1:], operator)
-        if words:
-            self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell)
         succeeds = self.builtins.succeeds(words) if words else None not in assignments.values()
         self.flow.succeeds = succeeds and not is_in_subshell and not is_redirected
         if redirections.may_be_output and words == ["exec"]:
@@ -353,6 +353,7 @@ class _ShellReader:
                 depth=self.flow.depth,
                 substituted=noted,
                 is_piped=is_piped,
+                removed=self.variables.removed_without(assignments),
             )
         if assignments or not is_added:
             self.note_statement(written, outputs, () if is_added else noted, unreached, is_added=is_added)

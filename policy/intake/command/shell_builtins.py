@@ -61,14 +61,22 @@ class ShellBuiltins(Struct):
     """Whether the standard output may be a file or closed, so that a command may fail to write to it."""
 
     def read_effects(
-        self, words: Sequence[str], assignments: Mapping[str, str | None], *, is_in_subshell: bool
+        self,
+        words: Sequence[str],
+        assignments: Mapping[str, str | None],
+        *,
+        is_in_subshell: bool,
+        is_redirected: bool = False,
     ) -> None:
         """Mark what a command or loop sets as unknown, and doubt the script if it may change more.
 
-        ``is_in_subshell``: whether the command runs in a subshell.
+        ``is_in_subshell``: whether the command runs in a subshell; ``is_redirected``: whether a redirection of it may
+        fail, so that it does not run.
         """
         name = words[0]
-        if name in VARIABLE_CHANGES:
+        if name == "unset":
+            self._unset(words, is_certain=not (is_in_subshell or is_redirected or self.flow.blocks))
+        elif name in VARIABLE_CHANGES:
             self._forget_set(words)
         if is_in_subshell or not (name in SHELL_CHANGES or name in self.script.function_names):
             return
@@ -140,12 +148,26 @@ class ShellBuiltins(Struct):
             if any(map(is_uncertain, named[:2] if words[0] in {"printf", "wait"} else named)):
                 self.script.doubt_all(f"`{words[0]}` sets a variable whose name is not known")
             for word in named:
-                if NAME.fullmatch(word) is not None and words[0] == "unset":
-                    self.variables.apply_unset(word)
-                elif NAME.fullmatch(word) is not None:
+                if NAME.fullmatch(word) is not None:
                     self.variables.assign(word, None)
                 elif word.startswith("-") or "[" in word:
                     self.variables.forget_ending(word.partition("[")[0])
+
+    def _unset(self, words: Sequence[str], *, is_certain: bool) -> None:
+        """Apply `unset`, which removes functions with `-f`; other options, and what is no name, may be refused."""
+        is_known = not any(map(is_uncertain, words))
+        if not is_known:
+            self.script.doubt_all("`unset` sets a variable whose name is not known")
+        named = words[2:] if words[1:2] in (["-v"], ["-f"]) else words[1:]
+        is_plain = is_known and all(map(NAME.fullmatch, named))
+        if is_plain and words[1:2] == ["-f"]:
+            return
+        is_certain = is_certain and is_plain and "unset" not in self.script.function_names
+        for word in named:
+            if NAME.fullmatch(word) is not None:
+                self.variables.apply_unset(word, is_certain=is_certain)
+            elif word.startswith("-") or "[" in word:
+                self.variables.forget_ending(word.partition("[")[0])
 
     def _doubt(self, words: Sequence[str]) -> str:
         """Why a command changes the rest of the script in an unknown way; empty if it does not."""

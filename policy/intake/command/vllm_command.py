@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.intake.command.container_programs import container_run, contains_vllm, passed_image
 from policy.intake.command.programs import (
@@ -37,6 +38,9 @@ from policy.intake.command.words import Pattern, Unknown
 from policy.intake.command_line import Installation  # noqa: TC001  # msgspec reads the annotations
 from policy.messages import quoted
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 NO_START_REMEDY: Final = "so nothing starts it; remove what comes before"
@@ -54,10 +58,11 @@ class ServerCommand(Struct, frozen=True, gc=False):
     as written, outermost first, and ``folders`` the working folders that it changes to. ``is_dynamo``: whether Dynamo's
     worker gets the arguments, and passes them on to vLLM; ``is_huggingface_server``: whether KServe's server does.
     ``environment`` identifies the environment of Python that its scripts activate, empty if they activate none.
-    ``set_at`` has the place of the word that sets or clears each variable. ``module`` is the module of vLLM if `python
-    -m` starts it. ``unreached`` says why another server of its script, with different arguments or variables, never
-    runs; empty if there is none. ``folder_doubts`` are the doubts that hold if the command starts in the folder of its
-    context, and ``folder_installation`` is the vLLM that may run then because commands change its files.
+    ``set_at`` has the place of the word that sets or clears each variable, and ``removed`` the variables that it
+    certainly does not have. ``module`` is the module of vLLM if `python -m` starts it. ``unreached`` says why another
+    server of its script, with different arguments or variables, never runs; empty if there is none. ``folder_doubts``
+    are the doubts that hold if the command starts in the folder of its context, and ``folder_installation`` is the vLLM
+    that may run then because commands change its files.
     """
 
     words: list[str]
@@ -77,6 +82,7 @@ class ServerCommand(Struct, frozen=True, gc=False):
     unreached: str = ""
     folder_doubts: list[str] = []
     folder_installation: Installation | None = None
+    removed: frozenset[str] = frozenset()
 
 
 class UnreadableCommand(Struct, frozen=True, gc=False):
@@ -91,6 +97,11 @@ class UnreadableCommand(Struct, frozen=True, gc=False):
     names_vllm: bool = False
     remedy: str = REMEDY
     is_any_program: bool = False
+
+
+def without_variables(server: ServerCommand, removed: Collection[str]) -> ServerCommand:
+    """The server of a command that certainly does not have variables, except for those that its own words set."""
+    return replace(server, removed=server.removed.union(name for name in removed if name not in server.set_at))
 
 
 def server_command(

@@ -124,10 +124,10 @@ def _shell_of(text: str, exported: dict[str, str | None]) -> _Shell:
     if program.rpartition("/")[2] == ENV:
         options = EnvWords(arguments, [""] * len(arguments), 0)
         try:
-            options.read(own, exported, {}, budget := ExpansionBudget())
+            options.read(own, exported, {}, set(), budget := ExpansionBudget())
             while options.words[options.at : options.at + 1] == [ENV]:
                 options.at += 1
-                options.read(own, exported, {}, budget)
+                options.read(own, exported, {}, set(), budget)
         except ShellSyntaxError as error:
             return _Shell([BASH], [], {}, UNREADABLE_SHEBANG.format(error))
         before = [ENV, *options.words[: options.at]] if options.at else []
