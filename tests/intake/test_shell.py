@@ -453,6 +453,38 @@ def test_a_command_gets_the_variables_that_the_text_exports(text: str, env: dict
     assert parse_script(text, ENV)[-1].env == env
 
 
+@table(
+    ("text", "is_several"),
+    [
+        ("for a in x y; do r $a; done", False),
+        ("for a in x --b=y,z:1; do r ${a}; done", False),
+        ("for a in x y; do if c; then r $a; fi; done", False),
+        ("for a in x y; do c; done; r $a", True),
+        ("for a in x 'y z'; do r $a; done", True),
+        ("for a in x *; do r $a; done", True),
+        ("for a in x ''; do r $a; done", True),
+        ("for a in x $NO; do r $a; done", True),
+        ("for a; do r $a; done", True),
+        ("for a in x y; do a=$(c); r $a; done", True),
+        ("for a in x y; do read a; r $a; done", True),
+        ("for a in x y; do (a='p q'); r $a; done", True),
+        ("for a in x y; do for a in 'p q'; do c; done; r $a; done", True),
+        ("IFS=.; for a in x.y; do r $a; done", True),
+        ("for a in x.y; do IFS=.; r $a; done", True),
+        ("for _ in x y; do r $_; done", True),
+        ("readonly a; for a in x y; do r $a; done", True),
+        ("f() { a='p q'; }; for a in x y; do f; r $a; done", True),
+    ],
+)
+def test_the_variable_of_a_loop_over_plain_words_is_one_word(text: str, is_several: bool) -> None:  # noqa: FBT001  # a table's value
+    word = next(command.words[1] for command in parse_script(text, {}) if command.words[0] == "r")
+    assert (type(word), isinstance(word, Unknown) and word.is_several) == (Unknown, is_several)
+    replaced = Unknown(text, names=frozenset({"a"}))
+    word = next(command.words[1] for command in parse_script(replaced, {}) if command.words[0] == "r")
+    assert isinstance(word, Unknown)
+    assert word.is_several
+
+
 def test_the_arguments_of_a_script_are_its_positional_parameters() -> None:
     assert parse_script('run "$@" $1 $0', {}, ["sh", "a b", "c"])[0].words == ["run", "a b", "c", "a", "b", "sh"]
     assert parse_script('run "$@" x', {})[0].words == ["run", "x"]

@@ -13,7 +13,7 @@ from policy.intake.command.builtin_tables import TRAP_SIGNALS
 from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.known_status import CERTAIN_STATUS, TESTS, test_status
 from policy.intake.command.script_variables import Chain, ScriptVariables, VariablesSnapshot
-from policy.intake.command.words import Array
+from policy.intake.command.words import Array, is_plain
 from policy.messages import quoted
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class _Block(Struct, gc=False):
     """The variables that earlier branches change, each with what is known of its value after them."""
     exported: set[str] = set()
     """The variables that earlier branches export."""
+    variable: str = ""
+    """The variable of a loop over words that are listed."""
 
 
 class ControlFlow(Struct):
@@ -213,11 +215,16 @@ class ControlFlow(Struct):
     def iterate(self, words: Sequence[str], arguments: Sequence[str], operator: str) -> None:
         """Note that a loop over no words never runs: `for i in; do`, or `for i; do` without ``arguments``.
 
+        The variable of a loop over plain words has one word in it.
+
         After `for i` and a line break, `in` may follow; in a function the arguments are its own.
         """
         is_over_arguments = len(words) == 2 and operator[:1] == ";" and not self.variables.function_depth  # noqa: PLR2004  # `for i`
         if self.blocks and (list(words[2:]) == ["in"] or (is_over_arguments and not arguments)):
             self.blocks[-1].never = self.blocks[-1].never or NEVER_RUN_MESSAGE.format(quoted(" ".join(words)))
+        if self.blocks and words[2:3] == ["in"] and all(map(is_plain, words[1:])):
+            self.blocks[-1].variable = words[1]
+            self.variables.note_listed(words[1])
 
     def enter(self, kind: str, opener: str = "") -> None:
         """Begin a block.
@@ -253,6 +260,7 @@ class ControlFlow(Struct):
         self.piped_depth -= block.is_piped
         variables.function_depth -= opened in FUNCTION_BLOCKS
         self.loop_depth -= opened == "do"
+        variables.listed.discard(block.variable)
         variables.chain = block.chain
         variables.chain.is_waiting = False
         if opened == "do" and variables.changes != block.before.changes:

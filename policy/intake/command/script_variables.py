@@ -118,6 +118,8 @@ class ScriptVariables(Struct):
     """The variables that `unset` may have removed, and that nothing sets after it."""
     removed: set[str] = set()
     """Those of ``environment`` that `unset` has certainly removed, so that the commands do not get them."""
+    listed: set[str] = set()
+    """The variables of the loops around the current command whose values are all listed, and are one word each."""
     refuses_unset: bool = False
     """Whether the use of a variable that is not set may end the script, as after `set -u`."""
     not_exported: set[str] = set()
@@ -194,15 +196,25 @@ class ScriptVariables(Struct):
     def is_one_word(self, name: str, *, is_hidden: bool) -> bool:
         """Whether a variable that the script does not set has a one-word value, because of what sets it.
 
+        So has that of a loop over words.
+
         With ``is_hidden`` a hidden source may set it instead, except for LeaderWorkerSet's, which take precedence. If
         something else states one of those, the reader of the manifest adds the doubt.
         """
+        if name in self.listed:
+            return not self.sets_separators
         if ONE_WORD_VARIABLE.fullmatch(name) is None or name in self.values or name in self.command.assignments:
             return False
         if self.sets_separators:
             return False
         is_set_by_others = is_hidden or name in self.outer
         return not is_set_by_others or name in GROUP_VARIABLES
+
+    def note_listed(self, name: str) -> None:
+        """Note that each value of the variable of a loop is one word, until something else sets it."""
+        is_own = name in self.readonly or name in self.references or SHELL_VARIABLES.fullmatch(name) is not None
+        if not is_own and name not in self.replaced:
+            self.listed.add(name)
 
     def assign(self, name: str, value: str | None) -> None:
         """Set a variable, and export the value if the variable is exported.
@@ -212,6 +224,8 @@ class ScriptVariables(Struct):
         self.budget.note_value(name, value)
         if self.unset_names:
             self.unset_names.discard(name)
+        if self.listed:
+            self.listed.discard(name)
         if name in self.removed:
             self._copy_if_shared()
             self.removed.discard(name)

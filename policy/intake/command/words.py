@@ -19,6 +19,8 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*+\}")
 """Matches what `envsubst` and the like replace in a text, and Kubernetes does not: `${NAME}`."""
 
+PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9._/:@=,%+-]++")
+"""Matches a word that a shell neither expands nor splits, unless the script sets `IFS`."""
 LONG_OPTION: Final = re.compile(r"--[a-z-]++=")
 LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
@@ -82,6 +84,11 @@ def replaced_names(words: Sequence[str]) -> frozenset[str]:
 def is_uncertain(word: str) -> bool:
     """Whether the value of a word may differ from its text."""
     return type(word) is Unknown or type(word) is Pattern
+
+
+def is_plain(word: str) -> bool:
+    """Whether a word is known, and no shell expands or splits it."""
+    return type(word) is str and PLAIN_WORD.fullmatch(word) is not None
 
 
 def is_unknown_option(word: str, value_letters: Collection[str]) -> bool:
