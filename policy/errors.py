@@ -6,16 +6,17 @@ without a full stop; what the user wrote is in backticks.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from policy.masking import masked_message
 from policy.pointer import existing, shorten, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from policy.secret_values import SecretValues
@@ -34,6 +35,27 @@ class PolicyError(Exception):
 
 class LimitExceeded(PolicyError):
     """A text exceeds a limit of its reader, so that what it contains is not known."""
+
+
+class LongMessages(PolicyError):
+    """The faults of a request are too long to be searched for secrets where they were found."""
+
+
+_most_characters: Final[ContextVar[int | None]] = ContextVar("most_characters", default=None)
+
+
+@contextmanager
+def bounded_messages(characters: int) -> Iterator[None]:
+    """Within the block, the faults of a request may have this number of ``characters``.
+
+    Raises:
+        LongMessages: the faults of a `RequestInvalid` have more.
+    """
+    token = _most_characters.set(characters)
+    try:
+        yield
+    finally:
+        _most_characters.reset(token)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -126,11 +148,17 @@ class RequestInvalid(PolicyError):
     """
 
     def __init__(self, faults: Iterable[RequestFault], problem: str = INVALID_REQUEST) -> None:
+        """Mask the first 100 faults.
+
+        Raises:
+            LongMessages: they have more characters than ``bounded_messages`` allows.
+        """
         faults = list(faults)
         self.hides_engines = any(fault.hides_engines for fault in faults)
+        _check_length(faults[:MAX_FAULTS])
         self.faults = tuple(
             replace(fault, pointer=without_secrets(shorten(fault.pointer)), message=masked_message(fault.message))
-            for fault in islice(faults, MAX_FAULTS)
+            for fault in faults[:MAX_FAULTS]
         )
         self.problem = INTERNAL_ERROR if any(fault.is_defect for fault in self.faults) else problem
         super().__init__()
@@ -159,6 +187,13 @@ class RequestInvalid(PolicyError):
     def end_within(self, pointer: str, document: object) -> None:
         """Cut each fault's pointer into ``document``, which is at ``pointer``, after the last step that exists."""
         self.faults = tuple(replace(fault, pointer=existing(fault.pointer, pointer, document)) for fault in self.faults)
+
+
+def _check_length(faults: Sequence[RequestFault]) -> None:
+    """Raise ``LongMessages`` if the faults have too many characters."""
+    most = _most_characters.get()
+    if most is not None and sum(len(fault.pointer) + len(fault.message) for fault in faults) > most:
+        raise LongMessages
 
 
 class EngineFailed(PolicyError):

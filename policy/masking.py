@@ -516,8 +516,9 @@ def _unbroken_users(plain: str) -> Iterator[tuple[int, int]]:
 
 def _users_between(plain: str, first: int, last: int) -> Iterator[tuple[int, int]]:
     """The same for addresses without quotes in a part of a text."""
-    for found in UNBROKEN_TEXT.finditer(plain, first, last):
-        yield from ((found.start() + start, found.start() + end) for start, end in _users_within(found.group()))
+    for found in UNBROKEN_TEXT.finditer(plain, first, last) if plain.find("@", first, last) >= 0 else ():
+        if "@" in found.group():
+            yield from ((found.start() + start, found.start() + end) for start, end in _users_within(found.group()))
 
 
 def _users_within(text: str) -> Iterator[tuple[int, int]]:

@@ -25,19 +25,22 @@ from policy.masking import (
     may_have_token,
     unescaped,
 )
+from policy.secret_names import ASCII
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 MAX_BEGINNING: Final = 12
 """How many characters of a variable's value are searched for: a message may contain only its beginning."""
+MAX_SEARCHES: Final = 100
+"""How many beginnings a text is searched for one by one, before each of its places is looked at."""
 DEFAULT: Final = re.compile(r"\$\{\w{1,256}:?[-=+?]")
 """Matches what precedes the default of a variable."""
 BETWEEN_WORDS: Final = frozenset(" ,;()=`\n")
 """Separators that messages have between words of their own."""
 SEPARATORS: Final = frozenset(" '\"\\`&;|<>(){}[]*?$,=%")
 """What a shell, systemd or an escape removes or adds, or what ends a word; so do all that are not printable."""
-SEPARATOR_TABLE: Final = {**dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
+SEPARATOR_TABLE: Final[dict[int, int | str | None]] = {**ASCII, **dict.fromkeys(map(ord, SEPARATORS)), ord("_"): "-"}
 """Removes the separators, and makes words of a flag's spellings the same."""
 PATH: Final = frozenset("/.~$")
 """How a path begins."""
@@ -133,10 +136,15 @@ class Beginnings:
         self._starts = {beginning[:MIN_VALUE] for beginning in beginnings}
         self._cut = {beginning[:end] for beginning in beginnings for end in range(MIN_VALUE, len(beginning))}
 
+    def places(self, text: str) -> Sequence[int]:
+        """Where one may begin in a text, which has none as a rule."""
+        starts = self._starts
+        if len(starts) <= MAX_SEARCHES and not any(map(text.__contains__, starts)):
+            return ()
+        return [at for at in range(len(text) - MIN_VALUE + 1) if text[at : at + MIN_VALUE] in starts]
+
     def at(self, text: str, at: int) -> int:
-        """The length of the one at a position, or of its part before a cut; 0 if there is none."""
-        if text[at : at + MIN_VALUE] not in self._starts:
-            return 0
+        """The length of the one at one of the ``places``, or of its part before a cut; 0 if there is none."""
         for length in range(MIN_VALUE, MAX_BEGINNING + 1):
             beginning = text[at : at + length]
             if beginning in self.all or (text[at + length : at + length + 1] == HIDDEN and beginning in self._cut):
@@ -233,10 +241,12 @@ class SecretValues:
         if self._short.all:
             text = _without(text, text, range(len(text) + 1), text, self._short)
         if self._parts.all:
+            searched = text
             text = _without(text, text, range(len(text) + 1), _reduced(text), self._parts)
             if "%" in text or "\\" in text or not text.isascii():
                 _, plain, at = unescaped(text)
-                text = _without(text, plain, at, _reduced(plain), self._parts)
+                if plain != searched:
+                    text = _without(text, plain, at, _reduced(plain), self._parts)
         return _without_remainders(text, self._remainders) if self._remainders and HIDDEN in text else text
 
     def named(self, name: str) -> str:
@@ -254,16 +264,14 @@ def _without(text: str, plain: str, at: Sequence[int], searched: str, beginnings
     kept: list[str] = []
     positions: Sequence[int] = ()
     found = last = 0
-    while found <= len(searched) - MIN_VALUE:
-        if not (length := beginnings.at(searched, found)):
-            found += 1
+    for place in beginnings.places(searched):
+        if place < found or not (length := beginnings.at(searched, place)):
             continue
         if not positions:
             positions = range(len(plain)) if searched == plain else _positions(plain)
-        start, end = positions[found], positions[found + length - 1] + 1
-        is_cut = beginnings.all.get(searched[found : found + length], True)
+        start, end = positions[place], positions[place + length - 1] + 1
+        is_cut = beginnings.all.get(searched[place : place + length], True)
         if at[start] < last or not (is_cut or _is_whole(plain[start:end])):
-            found += 1
             continue
         kept += (text[last : at[start]], HIDDEN)
         last = text.find("`", at[end])

@@ -20,7 +20,7 @@ from policy.checks.request_cases import request_cases_document
 from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.defects import defect_fault
-from policy.errors import PolicyError, RequestInvalid
+from policy.errors import LongMessages, PolicyError, RequestInvalid, bounded_messages
 from policy.fastpath.request_decoder import decode_fast
 from policy.intake.arguments_document import arguments_document, arguments_in, find, suggestion
 from policy.intake.command.expansion import request_expansion
@@ -73,6 +73,8 @@ anything that asks for more, goes to a worker process.
 """
 MAX_INLINE_EXPANSION: Final = 8 << 10
 """The most characters that its scripts expand to, as the limit of a request counts them."""
+MAX_INLINE_MESSAGES: Final = 4 << 10
+"""The most characters of its faults, such as ten unknown facts: each is searched for secrets, at up to 1 µs each."""
 
 
 @cache
@@ -282,19 +284,27 @@ class Answers:
         document = decode(body)
         if not _is_small(document):
             return None
-        request = read_request(document, releases)
+        try:
+            with bounded_messages(MAX_INLINE_MESSAGES):
+                request = read_request(document, releases)
+        except LongMessages:
+            return None
         deployment = request.deployment
         return request if deployment is None or deployment.text_length <= MAX_INLINE_TEXT else None
 
     def _evaluation(self, request: Request) -> FullEvaluation | None:
         """The evaluation of a request; ``None`` if its scripts expand to more text than is read in the event loop.
 
+        It is ``None`` too if its faults are too long to be searched there.
+
         Raises:
             PolicyError: the request cannot be decided.
         """
-        with request_expansion(MAX_INLINE_EXPANSION) as expansion:
+        with request_expansion(MAX_INLINE_EXPANSION) as expansion, bounded_messages(MAX_INLINE_MESSAGES):
             try:
                 evaluation = self.policy.evaluate_fully(request, self._today())
+            except LongMessages:
+                return None
             except PolicyError:
                 if not expansion.is_exhausted:
                     raise

@@ -23,6 +23,8 @@ from processes import command_of
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS
+from policy import errors
+from policy.errors import RequestInvalid
 from policy.request.request import read_request
 from policy.rules.loader import default_folder
 from service.api.decisions import _group
@@ -228,6 +230,51 @@ def test_a_request_that_may_take_long_is_not_read_in_the_event_loop(
     context = RequestContext("v1/decisions", "somebody", 0)
     body = json.dumps(document).encode()
     assert [answers.decision(body, context), answers.line(body, context)] == [None, None]
+
+
+SECRET: Final = "hf_abcdefgh12345678"
+MANY_FAULTS: Final[tuple[dict[str, Any], ...]] = (
+    {"facts": {f"member{number}": 1 for number in range(100)}, "api_key": SECRET},
+    {"facts": {}, "api_key": SECRET, **{f"field{number}": 1 for number in range(99)}},
+    {"deployment": {"args": [], "env": {"HF_TOKEN": SECRET}, **{f"é{number}": SECRET for number in range(100)}}},
+    {"deployment": {"args": [], "env": {"HF_TOKEN": SECRET, **{f"N{number}": 1 for number in range(100)}}}},
+    {
+        "deployment": {
+            "args": ["--model", "m", *(f"word{number}" for number in range(100))],
+            "env": {"HF_TOKEN": SECRET},
+            "model_configs": {"m": CONFIG},
+        }
+    },
+)
+"""Small requests with a hundred faults, whose messages must not show a secret."""
+
+
+@pytest.mark.parametrize("document", MANY_FAULTS, ids=lambda document: json.dumps(document)[:50])
+def test_the_messages_of_many_faults_are_not_searched_for_secrets_in_the_event_loop(
+    document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = local_state()
+    answers = served.answers
+    context = RequestContext("v1/decisions", "somebody", 0)
+    body = json.dumps(document).encode()
+    with monkeypatch.context() as patched:
+        patched.setattr(errors, "masked_message", None)
+        assert [answers.decision(body, context), answers.line(body, context)] == [None, None]
+    settings = served.job_settings()
+    job = Job(JobKind.DECISION, answers.policy.revision, body, b"", False, "", "", 0, settings)
+    found = run(job, answers.texts, today())
+    assert found is not None
+    problem = json.loads(found.body)
+    assert (found.status, kind(problem), len(problem["errors"])) == (422, "invalid-request", 100)
+    assert SECRET not in found.body.decode()
+
+
+def test_a_few_faults_are_answered_in_the_event_loop() -> None:
+    answers = local_state().answers
+    body = json.dumps({"facts": {f"member{number}": 1 for number in range(5)}, "api_key": SECRET}).encode()
+    with pytest.raises(RequestInvalid) as raised:
+        answers.decision(body, RequestContext("v1/decisions", "somebody", 0))
+    assert (len(raised.value.faults), SECRET in str(raised.value)) == (6, False)
 
 
 def test_an_explained_decision_is_charged_as_64(serve: Callable[..., Any]) -> None:
