@@ -97,8 +97,10 @@ class Recorder:
         This is done in parts, between which other tasks run; if the log or the queue of standard output is full, it
         waits.
         """
-        for counted, number in found.counts:
-            self.metrics.count_job_decisions(counted, number)
+        for labels, number in found.counts:
+            self.metrics.count_job_decisions(labels, number)
+        for rule, number in found.matches:
+            self.metrics.count_job_matches(rule, number)
         for labels, number in found.checks:
             self.metrics.count_check(labels, number)
         self.metrics.count(DEFECTS, by=found.defects)

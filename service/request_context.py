@@ -77,6 +77,8 @@ class RequestContext(Struct, gc=False):
             LogUnavailable: a decision could not be recorded.
         """
         waiting, self.waiting = self.waiting or (), None
-        for outcome in await asyncio.gather(*waiting, return_exceptions=True):
-            if outcome is not None:
-                raise outcome
+        for future in waiting:
+            if not future.done():  # most are done as soon as the first one of their batch is
+                await asyncio.wait({future})
+        for future in waiting:
+            future.result()

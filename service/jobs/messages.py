@@ -8,7 +8,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from service.admission.engines import AdmissionOptions  # noqa: TC001  # msgspec reads the annotations
-from service.telemetry.metrics import DecisionLabels  # noqa: TC001  # msgspec reads the annotations
 
 JSON: Final = b"application/json"
 """The content type of a result that is not text."""
@@ -73,7 +72,8 @@ class JobResult(Struct):
 
     The answer is ``body``, or the first ``spooled`` bytes of the job's file. ``lines`` are its decisions for the log;
     in that file they follow the answer, with the lengths in ``spooled_lines``. ``needed`` are the missing models
-    that prevented a decision, ``looked_for`` are all missing ones. ``checks`` are the requests that were checked, by
+    that prevented a decision, ``looked_for`` are all missing ones. ``counts`` are the decisions by runner, outcome and
+    release, ``matches`` those with a rule in their reasons, by rule. ``checks`` are the requests that were checked, by
     runner, verdict and release. ``defects`` is how many defects of this program it met. ``candidate`` is the job of a
     process that runs candidate rules, which then makes the answer. ``seconds`` is the processor time.
     """
@@ -84,7 +84,8 @@ class JobResult(Struct):
     spooled: int | None = None
     spooled_lines: list[int] = []
     lines: list[bytes] = []
-    counts: list[tuple[DecisionLabels, int]] = []
+    counts: list[tuple[tuple[str, str, str], int]] = []
+    matches: list[tuple[str, int]] = []
     checks: list[tuple[tuple[str, str, str], int]] = []
     ids: list[str] = []
     decisions: int = 0

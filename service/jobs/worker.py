@@ -51,7 +51,6 @@ from service.limits.budget import WorkBudget
 from service.log.record import line
 from service.problems import TEXT, Refused, problem_of, response_of
 from service.request_context import MAX_LOGGED_IDS, RequestContext
-from service.telemetry.metrics import DecisionLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,7 +73,8 @@ class JobRecords:
         self._context = RequestContext(job.path, job.caller, job.began)
         self._is_logged = job.settings.is_logged
         self.lines: list[bytes] = []
-        self.counts: Counter[DecisionLabels] = Counter()
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.matches: Counter[str] = Counter()
         self.ids: list[str] = []
         self.checks: Counter[tuple[str, str, str]] = Counter()
 
@@ -84,8 +84,8 @@ class JobRecords:
         release = request.release.decided_as
         rules = policy.ruleset(release).rules
         positions = {*ruling.standing, *final.refusals, *ruling.advice, *ruling.problems}
-        ids = tuple(rules[position].rule.id for position in sorted(positions))
-        self.counts[DecisionLabels(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
+        self.counts[ruling.effect.runner or "none", ruling.effect.outcome or "none", release] += 1
+        self.matches.update(rules[position].rule.id for position in positions)
         if answer.decision is not None and len(self.ids) < MAX_LOGGED_IDS:
             self.ids.append(answer.decision.decision_id)
         if self._is_logged:
@@ -162,6 +162,7 @@ class JobWorker:
             found = _problem(Refused("too-much-work", NO_MEMORY), job)
         found.decisions = budget.spent
         found.counts = list(records.counts.items())
+        found.matches = list(records.matches.items())
         found.ids = records.ids
         found.checks = list(records.checks.items())
         found.defects = DefectCounter.defects - defects

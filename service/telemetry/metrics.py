@@ -136,15 +136,6 @@ class Snapshot(Struct, frozen=True):
     seconds: float
 
 
-class DecisionLabels(Struct, frozen=True):
-    """The labels of a decision, and the rules in its reasons."""
-
-    runner: str
-    outcome: str
-    release: str
-    rules: tuple[str, ...]
-
-
 class ReleaseCounter:
     """The numbers of decisions of a release by its ``rules``: by the rank of the deciding effect, and by rule.
 
@@ -221,11 +212,13 @@ class Metrics:
         """Count requests that were checked, by runner, verdict and release."""
         self.count("runner_policy_request_checks", *labels, by=number)
 
-    def count_job_decisions(self, decision: DecisionLabels, number: int) -> None:
-        """Count decisions of a worker process."""
-        self.count("runner_policy_decisions", decision.runner, decision.outcome, decision.release, by=number)
-        for rule in decision.rules:
-            self.count("runner_policy_rule_matches", rule, by=number)
+    def count_job_decisions(self, labels: tuple[str, str, str], number: int) -> None:
+        """Count decisions of a worker process, by runner, outcome and release."""
+        self.count("runner_policy_decisions", *labels, by=number)
+
+    def count_job_matches(self, rule: str, number: int) -> None:
+        """Count decisions of a worker process that have the rule in their reasons."""
+        self.count("runner_policy_rule_matches", rule, by=number)
 
     def count_request(self, path: str, status: int) -> None:
         """Count an answered request, unless it is counted by ``latencies``."""

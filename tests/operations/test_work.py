@@ -14,6 +14,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -38,7 +39,7 @@ from service.jobs.process import run
 from service.limits import slots
 from service.limits.slots import Slots, StreamLimit
 from service.models import HubModels
-from service.problems import Refused
+from service.problems import LogUnavailable, Refused
 from service.recorder import Recorder
 from service.reload.reload import RulesFolder, load_at_start
 from service.request_context import RequestContext
@@ -1158,6 +1159,73 @@ def test_one_process_more_than_are_busy_is_started_however_late_the_timer_of_a_j
 
 
 # counts and log records of worker processes
+
+
+DECISIONS, MATCHES = "runner_policy_decisions", "runner_policy_rule_matches"
+
+
+def test_the_decisions_of_a_batch_are_counted_once_for_each_label() -> None:
+    """As those of the event loop are, and not for each combination of rules."""
+    served = local_state()
+    answers = served.answers
+    facts: list[dict[str, Any]] = [
+        {"kv_transfer_config": {}},
+        {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}},
+        {"model_config": {"is_hybrid": True}},
+        {"speculative_config": {"method": "eagle"}},
+        {"parallel_config": {"pipeline_parallel_size": 2}},
+    ]
+    items = [
+        {"facts": {name: value for each in chosen for name, value in each.items()}, "vllm_version": "0.24.0"}
+        for number in range(len(facts) + 1)
+        for chosen in combinations(facts, number)
+    ]
+    for item in items:
+        answers.decision(json.dumps(item).encode(), RequestContext("v1/decisions", "somebody", 0))
+    body = json.dumps({"items": items}).encode()
+    settings = served.job_settings()
+    job = Job(JobKind.BATCH, answers.policy.revision, body, b"", False, "", "", 0, settings)
+    found = run(job, answers.texts, today())
+    assert found is not None
+    metrics = Metrics()
+    asyncio.run(Recorder(metrics).log_job_decisions(found, None, RequestContext("v1/decisions/batch", "somebody", 0)))
+    decisions, matches = (_counted(metrics, name) for name in (DECISIONS, MATCHES))
+    assert decisions == _counted(answers.recorder.metrics, DECISIONS)
+    assert matches == _counted(answers.recorder.metrics, MATCHES)
+    assert (len(found.counts), len(found.matches)) == (len(decisions), len(matches))
+    assert (len(decisions) < len(items), len(matches) > 1) == (True, True)
+
+
+def _counted(metrics: Metrics, name: str) -> set[tuple[tuple[str, ...], float]]:
+    return {(labels, number) for each, labels, number in metrics.snapshot().samples if each == name}
+
+
+class CountingFuture(asyncio.Future[None]):
+    """A future that counts the callbacks of all."""
+
+    callbacks = 0
+
+    def add_done_callback(self, *arguments: Any, **options: Any) -> None:
+        CountingFuture.callbacks += 1
+        super().add_done_callback(*arguments, **options)
+
+
+@pytest.mark.parametrize("error", [None, LogUnavailable("full")])
+def test_the_records_of_a_request_are_waited_for_together(error: LogUnavailable | None) -> None:
+    async def wait() -> None:
+        context = RequestContext("v1/decisions/batch", "somebody", 0)
+        context.waiting = waiting = [CountingFuture() for _ in range(100)]  # type: ignore[assignment]  # futures too
+        CountingFuture.callbacks = 0
+        task = asyncio.create_task(context.wait_recorded())
+        for start in (50, 0):
+            await asyncio.sleep(0)
+            assert not task.done()
+            for future in waiting[start : start + 50]:
+                future.set_result(None) if error is None or future is not waiting[70] else future.set_exception(error)
+        assert (await asyncio.gather(task, return_exceptions=True))[0] is error
+        assert CountingFuture.callbacks <= 2
+
+    asyncio.run(wait())
 
 
 @pytest.mark.slow
