@@ -18,6 +18,7 @@ from policy.policy import Policy
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources, no_pause
 from service.admission.engines import AdmissionOptions
+from service.documents.accept import items_of
 from service.jobs.messages import JobSettings
 from service.jobs.pool import Pool
 from service.limits.slots import BodyMemory, Slots, StreamLimit
@@ -134,13 +135,13 @@ class ServiceState:
         """The answers for a request with these headers.
 
         Raises:
-            Refused: ``If-Match`` has another revision (RFC 9110, section 13.1.1).
+            Refused: ``If-Match`` has another revision (RFC 9110, section 13.1.1), or is too long to be read.
         """
         answers = self.answers
         wanted = headers.get(b"if-match")
         if wanted is not None:
-            known = {answers.etag, answers.policy.revision, "*"}
-            if known.isdisjoint(tag.strip() for tag in wanted.decode("latin-1").split(",")):
+            known = {answers.etag.encode(), answers.policy.revision.encode(), b"*"}
+            if known.isdisjoint(map(bytes.strip, items_of(wanted))):
                 raise Refused(
                     "revision-mismatch",
                     f"the loaded revision is {answers.policy.revision}; send it in `if-match`, or omit the header",

@@ -506,6 +506,7 @@ def test_a_request_for_another_revision_is_refused(shared: Callable[..., Any], p
     with shared("open") as service:
         loaded = service.revision()
     body = json.dumps({"items": [KV]} if (path, type_) == ("/v1/decisions/batch", "application/json") else KV)
+    other = '"other", '
     tags = {
         f'"{loaded}"': 200,
         loaded: 200,
@@ -515,6 +516,8 @@ def test_a_request_for_another_revision_is_refused(shared: Callable[..., Any], p
         f'W/"{loaded}"': 412,
         "": 412,
         loaded[:-1]: 412,
+        f"{other * 50}{loaded}": 200,
+        f"{other * 150}{loaded}": 412,  # more than 1 KiB
     }
     with shared("open") as service, service.client() as client:
         answers = {
