@@ -6,10 +6,13 @@ Not here: which of them ends for a new one (``room``), the responses above a lim
 
 from __future__ import annotations
 
+import fcntl
 import select
 import sys
+import termios
 import time
 import weakref
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -199,20 +202,44 @@ class Connection(HttpToolsProtocol):
         """
         if not self.is_waiting and not self.cycle.response_started:
             self.cycle.keep_alive = False
+        self.loop.call_later(self._last_requests_time, self._close_idle)
+
+    @property
+    def _last_requests_time(self) -> float:
         grace = self.config.timeout_graceful_shutdown
-        self.loop.call_later(
-            LAST_REQUESTS_TIME if grace is None else min(LAST_REQUESTS_TIME, grace / 2), self._close_idle
-        )
+        return LAST_REQUESTS_TIME if grace is None else min(LAST_REQUESTS_TIME, grace / 3)
 
     def _close_idle(self) -> None:
         """Close if no request is in progress; one in progress has the shutdown timeout like all others."""
         if self.transport.is_closing():
+            if self.scheme == "https":
+                self.loop.call_later(self._last_requests_time, self._end_tls)
             return
         is_idle = self.idle_since is not None or (self.is_waiting and not self.unread)
         if is_idle and not self.held and not self.receives_head and not self._has_unread():
             self.transport.close()
+        self.loop.call_later(CLOSE_INTERVAL, self._close_idle)
+
+    def _end_tls(self, looks: int = 2) -> None:
+        """Abort if the client has received everything and has not ended TLS, for which uvloop would wait 30 s.
+
+        At the first of two looks, what is sent next may not have reached the socket yet.
+        """
+        if self not in self.connections:
+            return
+        if self._has_unsent():
+            self.loop.call_later(CLOSE_INTERVAL, self._end_tls)
+        elif looks > 1:
+            self.loop.call_later(CLOSE_INTERVAL, self._end_tls, looks - 1)
         else:
-            self.loop.call_later(CLOSE_INTERVAL, self._close_idle)
+            self.transport.abort()
+
+    def _has_unsent(self) -> bool:
+        """Whether anything that was written has not arrived at the client's system."""
+        size = bytearray(4)
+        with suppress(OSError):
+            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, size)
+        return any(size) or self.transport.get_write_buffer_size() > 0
 
     def _has_unread(self) -> bool:
         """Whether the socket has unread bytes."""

@@ -15,6 +15,7 @@ from operations.test_response_writer import GET, Transport
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from service.transport import connection as connections
 from service.transport.connection import Connection
 from service.transport.idle import IdleReaper
 from service.transport.room import Room
@@ -181,42 +182,73 @@ async def large(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": LARGE})
 
 
+@asynccontextmanager
+async def answered_over_tls(shared_services: SharedServices) -> AsyncIterator[tuple[Connection, ssl.SSLSocket]]:
+    """A connection whose client has read nothing of its large answer."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*shared_services.certificate)
+    connection = unconnected(large)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as plain:
+        plain.settimeout(PATIENCE)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.connect(listening.getsockname())
+        accepted, _ = listening.accept()
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        client, _ = await asyncio.gather(
+            asyncio.to_thread(shared_services.client_context.wrap_socket, plain, server_hostname="127.0.0.1"),
+            asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, ssl=context),
+        )
+        with client:
+            client.sendall(GET)
+            while connection.idle_since is None:  # noqa: ASYNC110  # nothing signals it
+                await asyncio.sleep(0.01)
+            yield connection, client
+
+
 def test_a_client_that_ends_tls_and_does_not_read_its_answer_keeps_no_connection(
     shared_services: SharedServices,
 ) -> None:
     """uvloop then considers TLS as ended, and waits without a limit until the client has read what is encrypted."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*shared_services.certificate)
 
     async def run() -> None:
-        connection = unconnected(large)
-        with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as plain:
-            plain.settimeout(PATIENCE)
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            plain.connect(listening.getsockname())
-            accepted, _ = listening.accept()
-            accepted.setblocking(False)
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-            client, _ = await asyncio.gather(
-                asyncio.to_thread(shared_services.client_context.wrap_socket, plain, server_hostname="127.0.0.1"),
-                asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, ssl=context),
-            )
-            with client:
-                client.sendall(GET)
-                while connection.idle_since is None:  # noqa: ASYNC110  # nothing signals it
-                    await asyncio.sleep(0.01)
-                client.setblocking(False)
-                with suppress(ssl.SSLError):
-                    client.unwrap()
-                while not connection.transport.is_closing():  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-                reaper = IdleReaper(0)
-                reaper.sweep()
-                await asyncio.sleep(0.1)
-                assert connection in connection.connections
-                reaper.sweep()
-                await asyncio.sleep(0.1)
-                assert connection not in connection.connections
+        async with answered_over_tls(shared_services) as (connection, client):
+            client.setblocking(False)
+            with suppress(ssl.SSLError):
+                client.unwrap()
+            while not connection.transport.is_closing():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            reaper = IdleReaper(0)
+            reaper.sweep()
+            await asyncio.sleep(0.1)
+            assert connection in connection.connections
+            reaper.sweep()
+            await asyncio.sleep(0.1)
+            assert connection not in connection.connections
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_a_client_that_reads_its_answer_slowly_gets_it_over_tls_when_the_service_ends(
+    shared_services: SharedServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that has read it and does not end TLS is not waited for."""
+    monkeypatch.setattr(connections, "LAST_REQUESTS_TIME", 0.0)
+    monkeypatch.setattr(connections, "CLOSE_INTERVAL", 0.01)
+
+    async def run() -> None:
+        async with answered_over_tls(shared_services) as (connection, client):
+            connection.shutdown()
+            while not connection.transport.is_closing():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            assert connection in connection.connections
+            read = b""
+            while not read.endswith(LARGE):
+                read += await asyncio.to_thread(client.recv, 65536)
+            while connection in connection.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(asyncio.wait_for(run(), PATIENCE))

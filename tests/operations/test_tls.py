@@ -11,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import warnings
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -22,6 +23,7 @@ from files import replace_file
 
 from .conftest import QWEN, until
 from .test_life import refused
+from .test_restart import REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +111,23 @@ def test_a_connection_without_a_handshake_is_closed(shared: Callable[..., Any]) 
         with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as silent:
             assert silent.recv(1) == b""
         assert service.client().get("/livez").text == "ok\n"
+
+
+@pytest.mark.slow
+def test_clients_that_do_not_end_tls_do_not_delay_the_end_of_the_service(
+    serve: Callable[..., Any], authority: Authority
+) -> None:
+    """One without a handshake, one without a request, and one with an answer."""
+    cert, key = authority.issue("service")
+    trust = trusting(authority)
+    with serve("--tls-cert", str(cert), "--tls-key", str(key), tls=trust) as service, ExitStack() as stack:
+        plain = [stack.enter_context(socket.create_connection(("127.0.0.1", service.port), PATIENCE)) for _ in range(3)]
+        _, answered = (stack.enter_context(trust.wrap_socket(each, server_hostname="127.0.0.1")) for each in plain[1:])
+        answered.sendall(REQUEST)
+        assert answered.recv(15) == b"HTTP/1.1 200 OK"
+        os.kill(service.process.pid, signal.SIGTERM)
+        assert service.process.wait(PATIENCE) == 0
+        assert "timeout graceful shutdown exceeded" not in service.log.read_text()
 
 
 @pytest.mark.slow
