@@ -39,6 +39,8 @@ RESTART_DELAY: Final = 1.0
 """Seconds between two starts of the log process."""
 MAX_UNCONFIRMED: Final = 64 << 20
 """Bytes of batches that may be unconfirmed."""
+MAX_PART: Final = 1 << 20
+"""Bytes after which a batch gets no further entry, and a turn of the event loop sends no further batch."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
 CUMULATIVE_COUNTS: Final = ("written", "spilled", "replayed", "lost", "deleted", "lost_files", "lost_file_records")
 NOT_STARTED: Final = "the log process could not be started"
@@ -68,15 +70,18 @@ class LogClient(asyncio.Protocol):
         self.waiting = 0
         """Unconfirmed decisions."""
         self._counts = self._before = Counts()
-        self._entries: list[LogEntry | bytes] = []
-        self._waiters: list[asyncio.Future[None]] = []
+        self._entries: list[tuple[LogEntry | bytes, asyncio.Future[None] | None]] = []
         self._sent: dict[int, _SentBatch] = {}
         self._size = 0
         self._sweeping = False
         self._number = 0
+        self._next = 1
+        """The number of the next batch for this log process."""
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
         self._flushing: asyncio.Handle | None = None
+        self._flushing_soon: asyncio.Handle | None = None
+        self._sending: asyncio.Handle | None = None
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
@@ -115,7 +120,7 @@ class LogClient(asyncio.Protocol):
             self.overflowed += 1
             return
         self.waiting += 1
-        self._entries.append(entry)
+        self._entries.append((entry, None))
         if self._flushing is None:
             self._flushing = self._loop.call_later(LINGER, self._flush)
 
@@ -127,10 +132,8 @@ class LogClient(asyncio.Protocol):
             _fail(future, TOO_MANY)
             return future
         self.waiting += 1
-        self._entries.append(entry)
-        self._waiters.append(future)
-        if len(self._waiters) == 1:
-            self._loop.call_soon(self._flush)  # together with the further decisions of this turn of the loop
+        self._entries.append((entry, future))
+        self._flush_soon()  # together with the further decisions of this turn of the loop
         return future
 
     async def wait_for_room(self) -> None:
@@ -143,14 +146,16 @@ class LogClient(asyncio.Protocol):
     async def close(self, seconds: float) -> None:
         """Wait until everything is confirmed, for at most ``seconds``, and end the log process."""
         ends = self._loop.time() + seconds
-        self._flush()
         self._acknowledged.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
+                while self._entries:
+                    self._flush()
+                    await asyncio.sleep(0)
                 while self._sent:
                     await self._acknowledged.wait()
                     self._acknowledged.clear()
-        if self._sent:
+        if self._sent or self._entries:
             log.error(
                 "the service is stopping, but the log has not confirmed all decisions",
                 extra={"decisions": self.waiting},
@@ -163,22 +168,36 @@ class LogClient(asyncio.Protocol):
             with suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(self._process.wait, max(0.1, ends - self._loop.time()))
 
+    def _flush_soon(self) -> None:
+        """Send the entries in the next turn of the event loop."""
+        if self._flushing_soon is None:
+            self._flushing_soon = self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self._flushing = None
+        """Send the first entries as a batch, and those beyond ``MAX_PART`` in the next turns of the event loop."""
+        for handle in (self._flushing, self._flushing_soon):
+            if handle is not None:
+                handle.cancel()
+        self._flushing = self._flushing_soon = None
         if not self._entries:
             return
         self._number += 1
         pieces = [b"[%d," % self._number]
-        for entry in self._entries:  # encoding them in a row takes a third of the time
+        size = number = 0
+        for entry, _ in self._entries:  # encoding them in a row takes a third of the time
             pieces.append(b",")
-            pieces += line(entry)
+            pieces += (encoded := line(entry))
+            size += sum(map(len, encoded))
+            number += 1
+            if size >= MAX_PART:
+                break
         pieces[1] = b"["
         pieces.append(b"]]\n")
         data = b"".join(pieces)
-        number, waiters = len(self._entries), self._waiters
-        self._entries, self._waiters = [], []
+        waiters = [future for _, future in self._entries[:number] if future is not None]
+        del self._entries[:number]
+        if self._entries:
+            self._flush_soon()
         if self._size + len(data) > MAX_UNCONFIRMED:
             self.overflowed += number
             self.waiting -= number
@@ -189,8 +208,22 @@ class LogClient(asyncio.Protocol):
         if waiters and not self._sweeping:
             self._sweeping = True
             self._loop.call_later(SWEEP_INTERVAL, self._sweep)
-        if self._transport is not None:
-            self._transport.write(data)
+        if self._sending is None:
+            self._send()
+
+    def _send(self) -> None:
+        """Send the batches that this log process has not got yet, some of them in each turn of the event loop."""
+        self._sending = None
+        size = 0
+        while self._transport is not None and self._next <= self._number:
+            if size >= MAX_PART:
+                self._sending = self._loop.call_soon(self._send)
+                return
+            batch = self._sent.get(self._next)
+            self._next += 1
+            if batch is not None:
+                self._transport.write(batch.data)
+                size += len(batch.data)
 
     def _sweep(self) -> None:
         """Fail requests that have waited too long; their decision may still be recorded."""
@@ -224,8 +257,9 @@ class LogClient(asyncio.Protocol):
         finally:
             theirs.close()
         self._transport.write(msgspec.json.encode(self._config) + b"\n")
-        for batch in self._sent.values():
-            self._transport.write(batch.data)
+        self._next = next(iter(self._sent), self._number + 1)
+        if self._sending is None:
+            self._send()
 
     def data_received(self, data: bytes) -> None:
         """Handle acknowledgements of the log process."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BATCH: Final = 1000
 """The maximum number of rows written together."""
 BACKLOG: Final = 4000
-"""Rows that may wait for a slow store before they are spilled."""
+"""Rows that may wait for a slow store; if there are so many, all are spilled."""
 RETRY: Final = 1.0
 """Seconds between two attempts to use a failed store."""
 NOT_RECORDED: Final = "neither the store nor the local disk accepted it"
@@ -93,10 +93,9 @@ class LogWorker:
             self._wake.clear()
             ending = self._ending  # read before the queue, so that no batch is missed
             self._finish_task()
-            while self._queue and (
-                not self.counts.store_up or (self._pending is not None and self._waiting() >= BACKLOG)
-            ):
-                self._spill_batch(self._batch())
+            if not self.counts.store_up or (self._pending is not None and self._waiting() >= BACKLOG):
+                while self._queue:
+                    self._spill_batch(self._batch())
             if self._pending is None:
                 self._start_next()
             if ending and not self._queue and (self._pending is None or self._pending.batch is None):

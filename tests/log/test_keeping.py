@@ -5,11 +5,14 @@ Every record is stored once, or counted as lost.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import resource
 import signal
 import sqlite3
 import stat
+from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -431,6 +434,85 @@ async def test_the_queue_is_limited_in_bytes(sqlite: LogTarget, policy: Any) -> 
         finally:
             os.kill(log._process.pid, signal.SIGCONT)
         await flushed(log)
+
+
+class Turns:
+    """The bytes that are written to log processes, each with the number of the event loop's turn."""
+
+    def __init__(self, log: LogClient, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0
+        self.written: list[tuple[int, bytes]] = []
+        kind: Any = type(log._transport)
+        loop: Any = asyncio.get_running_loop()
+        write, run_once = kind.write, loop._run_once
+
+        def noted(transport: object, data: bytes) -> None:
+            self.written.append((self.now, data))
+            write(transport, data)
+
+        def counted() -> None:
+            self.now += 1
+            run_once()
+
+        monkeypatch.setattr(kind, "write", noted)
+        monkeypatch.setattr(loop, "_run_once", counted)
+
+    def sizes(self) -> list[int]:
+        """How many bytes were written in each turn that wrote some."""
+        found: Counter[int] = Counter()
+        for turn, data in self.written:
+            found[turn] += len(data)
+        return list(found.values())
+
+    def ids(self) -> list[str]:
+        """The ids of the decisions in the order in which they were written."""
+        batches = [json.loads(data) for _, data in self.written if data.startswith(b"[")]
+        return [record[-1]["decision_id"] for _, records in batches for record in records]
+
+
+@pytest.mark.parametrize("is_required", [False, True])
+async def test_a_large_backlog_is_sent_in_parts_and_in_order(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry], monkeypatch: pytest.MonkeyPatch, *, is_required: bool
+) -> None:
+    """To the log process, and to the one that replaces it."""
+    large = {"model_config": {"architectures": ["x" * 8000] * 10}}
+    async with running_log(sqlite) as log:
+        await until(lambda: log._transport, log)
+        turns = Turns(log, monkeypatch)
+        stopped = log._process
+        assert stopped is not None
+        os.kill(stopped.pid, signal.SIGSTOP)
+        try:
+            entries = [new_entry(facts=large) for _ in range(50)]
+            ids = [id_of(each) for each in entries]
+            futures = [log.record(each) for each in entries] if is_required else []
+            for each in entries[len(futures) :]:
+                log.note(each)
+            await until(lambda: not log._entries, log)
+            sent = turns.written.copy()
+            assert (len(turns.sizes()) > 3, max(turns.sizes()) < (1 << 20) + 200_000) == (True, True)
+            assert turns.ids() == ids
+            assert sum(batch.number for batch in log._sent.values()) == log.waiting == len(ids)
+            turns.written.clear()
+        finally:
+            kill(stopped)
+        await flushed(log)
+        assert [data for _, data in turns.written[1:]] == [data for _, data in sent]
+        assert max(turns.sizes()) < (1 << 20) + 200_000
+        assert sqlite.ids() == sorted(ids)
+        assert state_of(log, "written", "lost", "overflowed") == [50, 0, 0]
+        assert all(future.done() for future in futures)
+
+
+async def test_a_large_backlog_is_sent_when_the_log_closes(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry]
+) -> None:
+    large = {"model_config": {"architectures": ["x" * 8000] * 10}}
+    async with running_log(sqlite) as log:
+        entries = [new_entry(facts=large) for _ in range(50)]
+        for each in entries:
+            log.note(each)
+    assert sqlite.ids() == sorted(map(id_of, entries))
 
 
 @pytest.mark.slow
