@@ -35,6 +35,8 @@ STORE_TIMEOUTS: Final = 2
 """How many store timeouts a request waits: one for the store, and one for everything else."""
 SILENCE_MARGIN: Final = 5.0
 """Seconds that a busy machine or disk may add to the longest silence of a log process that works."""
+MAX_SILENCES: Final = 3
+"""How many times as long as one that works a log process may be silent while batches wait; then it is replaced."""
 RESTART_DELAY: Final = 1.0
 """Seconds between two starts of the log process."""
 MAX_UNCONFIRMED: Final = 64 << 20
@@ -84,6 +86,8 @@ class LogClient(asyncio.Protocol):
         self._sending: asyncio.Handle | None = None
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._killed: subprocess.Popen[bytes] | None = None
+        """The last log process that hung."""
         self._buffer = b""
         self._closing = False
         self._acknowledged = asyncio.Event()
@@ -109,10 +113,10 @@ class LogClient(asyncio.Protocol):
             fields |= {"can_record": False, "last_error": SILENT.format(self._loop.time() - self._heard)}
         return fields
 
-    def _is_silent(self) -> bool:
-        """Whether the log process hangs: it was silent for longer than one that works."""
+    def _is_silent(self, times: int = 1) -> bool:
+        """Whether the log process hangs: it was silent for longer than one that works, or that many times as long."""
         longest = MAINTENANCE_INTERVAL + self._config.timeout + SILENCE_MARGIN
-        return self._transport is not None and self._loop.time() - self._heard > longest
+        return self._transport is not None and self._loop.time() - self._heard > times * longest
 
     def note(self, entry: LogEntry | bytes) -> None:
         """Queue a decision; above the limit it is dropped and counted."""
@@ -205,7 +209,7 @@ class LogClient(asyncio.Protocol):
             return
         self._size += len(data)
         self._sent[self._number] = _SentBatch(data, number, waiters, self._loop.time())
-        if waiters and not self._sweeping:
+        if not self._sweeping:
             self._sweeping = True
             self._loop.call_later(SWEEP_INTERVAL, self._sweep)
         if self._sending is None:
@@ -226,14 +230,27 @@ class LogClient(asyncio.Protocol):
                 size += len(batch.data)
 
     def _sweep(self) -> None:
-        """Fail requests that have waited too long; their decision may still be recorded."""
+        """Fail requests that have waited too long, and kill a log process that hangs.
+
+        Their decision may still be recorded.
+        """
         late = self._loop.time() - STORE_TIMEOUTS * self._config.timeout - SWEEP_INTERVAL
         for batch in self._sent.values():
             if batch.since < late:
                 _resolve(batch.waiting, "the log does not answer")
-        self._sweeping = any(batch.waiting for batch in self._sent.values())
+        if self._sent and self._is_silent(MAX_SILENCES) and self._process is not None:
+            self._kill(self._process)
+        self._sweeping = bool(self._sent)
         if self._sweeping:
             self._loop.call_later(SWEEP_INTERVAL, self._sweep)
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill a log process that hangs, so that another one gets its batches as after any end of one."""
+        if process is not self._killed:
+            self._killed = process
+            silence = round(self._loop.time() - self._heard)
+            log.error("the decision log's process hangs; it is killed", extra={"seconds": silence})
+            process.kill()
 
     async def _start_worker(self) -> None:
         """Start a log process, and send it the unconfirmed batches."""

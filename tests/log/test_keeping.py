@@ -17,11 +17,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from api.conftest import PATIENCE
 from log.conftest import TODAY, id_of, log_config, run_loop, running_log, until
 from log.test_store import rows
 
 from policy.request.request import read_request
+from service.log import client
 from service.log.maintenance import Maintenance
+from service.log.messages import MAINTENANCE_INTERVAL
 from service.log.spill import Spill, SpillFile, SpillReader, encode
 from service.log.store import read_url
 from service.log.store_thread import TaskResult
@@ -412,6 +415,29 @@ async def test_decisions_wait_a_limited_time_for_a_log_process_that_hangs(
         await flushed(log)
         await until(lambda: log.counts.written + log.counts.replayed == 2, log)
         assert sqlite.ids() == [id_of(first), id_of(second)]
+
+
+async def test_a_log_process_that_hangs_is_replaced_if_decisions_wait_for_it(
+    sqlite: LogTarget, new_entry: Callable[..., LogEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_log(sqlite) as log:
+        ids = await stored(log, new_entry, 1)
+        hanging = log._process
+        assert hanging is not None
+        os.kill(hanging.pid, signal.SIGSTOP)
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(client, "SWEEP_INTERVAL", 0.01)
+                patched.setattr(client, "SILENCE_MARGIN", 0.1 - MAINTENANCE_INTERVAL - PATIENCE)
+                await asyncio.sleep(0.5)
+                assert hanging.poll() is None  # nothing waits for it
+                ids += note(log, new_entry, 2)
+                await until(lambda: log._process is not hanging, log)
+        finally:
+            hanging.kill()
+        await flushed(log)
+        assert sqlite.ids() == sorted(ids)
+        assert state_of(log, "written", "lost", "overflowed") == [3, 0, 0]
 
 
 async def test_the_queue_is_limited_in_bytes(sqlite: LogTarget, policy: Any) -> None:
