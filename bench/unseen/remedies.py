@@ -111,7 +111,7 @@ class Checker:
         self, name: str, request: Request, decision: Decision, remedy: Remedy, count: Counter[str]
     ) -> None:
         intake = None if request.deployment is None else self.policy.intake(request)
-        needed = unknown_flags(intake)
+        needed = [] if intake is None else unknown_flags(intake)
         tried = [*candidates(request, intake, defaults(series(request.release.decided_as))), *needed]
         for size in range(1, len(remedy.change)):
             for changes in combinations(tried, size):
