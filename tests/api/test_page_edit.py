@@ -37,7 +37,7 @@ PASTE: Final = """(element, text) => {
   clipboardData.setData("text/plain", text);
   element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
 }"""
-CERTAINTY: Final = "certainty: reported"
+FIX: Final = ('fixed_in: "0.29.0"', 'fixed_in: "0.30.0"')
 HOSTILE: Final = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 
 
@@ -89,11 +89,12 @@ def test_an_edit_that_only_changes_what_vllm_alone_decides_is_shown_as_that(page
         """id: refusal
 title: A refusal that a house rule hides
 effect: refuse-v2
+order: 9999
+why: it is a test
 references: [https://github.com/vllm-project/vllm/pull/1]
 releases:
   - vllm: ">=0.24,<0.25"
-    order: 9999
-    message: refused
+    text: refused
     when: {env.VLLM_USE_V2_MODEL_RUNNER: absent, kv_transfer_config: present}
 """,
     )
@@ -104,7 +105,7 @@ releases:
 
 
 def test_an_edit_of_a_known_problem_is_shown_as_that(page: Page, root: Path) -> None:
-    write(page, source(root, "upstream/known-problems/v2-graph-memory.yaml").replace("certainty: code", CERTAINTY))
+    write(page, source(root, "upstream/known-problems/v2-graph-memory.yaml").replace(*FIX))
     meaning = card(page, "What the edit means")
     expect(meaning).to_contain_text("No runner, start or reason changes, in any release. This is proved.")
     expect(meaning).to_contain_text("show another symptom, certainty or fix: v2-graph-memory")
