@@ -106,9 +106,13 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
         platform or program with runners of its own, as it may have flags of its own. A request for the upstream layer
         alone asks for the choice of the runner, which they do not affect.
         """
+        return self.possible_launch_errors if self._are_launch_errors_certain else []
+
+    @property
+    def _are_launch_errors_certain(self) -> bool:
         request = self.request
-        is_certain = _is_certain(request) and self.evaluation.ruling.effect.outcome is not Outcome.NOT_APPLICABLE
-        return self.possible_launch_errors if is_certain and not request.upstream_only else []
+        is_own = self.evaluation.ruling.effect.outcome is Outcome.NOT_APPLICABLE
+        return _is_certain(request) and not is_own and not request.upstream_only
 
     @property
     def possible_launch_errors(self) -> list[str]:
@@ -136,6 +140,12 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
     def starts(self) -> bool:
         """Whether vLLM starts with the decided runner."""
         return self.evaluation.final.starts and not self.launch_errors
+
+    @property
+    def upstream_starts(self) -> bool:
+        """Whether vLLM starts with the runner that it would choose alone, so without the variable that must be set."""
+        is_refused = self._are_launch_errors_certain and self.intake is not None and bool(self.intake.launch_errors)
+        return self.evaluation.upstream.starts and not is_refused
 
     @property
     def problem_row(self) -> Row:
@@ -541,7 +551,7 @@ class Policy:
             UpstreamDecision(
                 upstream.effect.runner,
                 upstream.effect.outcome,
-                upstream.starts and not launch_errors,
+                result.upstream_starts,
                 errors if final is upstream else startup_errors(views, upstream, row),
             ),
             {} if evaluation.set_to is None else {VARIABLE_NAME: evaluation.set_to},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deployments import NEWEST, Asking
+from ruletexts import rule_text
 
 from policy.policy import Policy
 from policy.rules.catalogue import load
@@ -70,6 +71,23 @@ def test_the_answer_describes_vllm_with_the_variable(
     found = ask(["serve", "dense", *args], upstream=False)
     assert (found.runner, found.set_env, found.starts) == ("v1", {NAME: "0"}, starts)
     assert all(text in error for text, error in zip(errors, found.launch_errors + found.startup_errors, strict=True))
+
+
+def test_vllm_alone_starts_where_only_the_runner_that_is_set_refuses(ask: Asking) -> None:
+    found = ask(["serve", "dense", "--async-scheduling", *NGRAM, *CONNECTOR], upstream=False)
+    assert (found.runner, found.starts, len(found.launch_errors)) == ("v1", False, 1)
+    assert (found.upstream.runner, found.upstream.starts) == ("v2", True)
+
+
+def test_vllm_alone_does_not_start_where_only_the_runner_that_it_chooses_refuses(sources: Sources) -> None:
+    rules = {
+        "house/lora-v2.yaml": LORA_TO_V2,
+        "upstream/lora-v1.yaml": rule_text("lora-v1", "not-default", {"lora_config": "present"}, vllm=">=0.33"),
+    }
+    ask = Asking(Policy(load(Sources({**sources.rules, **rules})), compile_all=False))
+    found = ask(["serve", "dense", "--async-scheduling", *NGRAM, "--enable-lora"], upstream=False)
+    assert (found.runner, found.starts, found.launch_errors, found.set_env) == ("v2", True, [], {NAME: "1"})
+    assert (found.upstream.runner, found.upstream.starts) == ("v1", False)
 
 
 FLAGS = [STAGES, ["--async-scheduling"], NGRAM, ["--enable-lora"], CONNECTOR]
