@@ -31,7 +31,7 @@ HEAD: Final = "head"
 class TargetRelease(Struct, frozen=True):
     """A release by its name; ``release`` is the known one whose rules decide, ``without_v1`` whether V1 is removed.
 
-    ``verified`` is whether the name is exactly the known release, as in a decision.
+    ``verified`` is whether the name is exactly the known release.
     """
 
     name: str
@@ -45,11 +45,12 @@ class TargetRelease(Struct, frozen=True):
         return "" if self.verified else not_checked(self.name, self.release)
 
     def request(self, request: Request) -> Request:
-        """The request for this release, as it is decided if it states the name as its version."""
+        """The request for this release, decided as the known one, also if the name was not checked.
+
+        So launch errors, which are then only likely, are part of the answer: a comparison must not hide them.
+        """
         request = in_release(request, self.release)
-        if self.verified:
-            return request
-        return replace(request, vllm_version=self.name, release=replace(request.release, verified=False))
+        return request if self.verified else replace(request, vllm_version=self.name)
 
 
 def targets_of(names: Iterable[str], releases: Releases, *, nearest: bool = False) -> list[TargetRelease]:

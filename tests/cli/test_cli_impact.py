@@ -123,6 +123,18 @@ def test_a_target_that_was_not_checked_has_a_warning(call: Callable[..., Done], 
     assert json.loads(done.out)["targets"] == ["0.33.7"]
 
 
+def test_a_gate_sees_the_launch_errors_of_a_target_that_was_not_checked(
+    call: Callable[..., Done], tmp_path: Path
+) -> None:
+    deployment = {"args": ["serve", "q", "--swap-space", "4"], "model_configs": {"q": QWEN}}
+    file = tmp_path / "fleet.json"
+    file.write_text(json.dumps({"vllm_version": "0.17.1", "deployment": deployment}))
+    done = call("impact", str(file), "--to", "0.33.7", "--fail-on", "launch-error", "--json")
+    assert done.code == 1
+    assert json.loads(done.out)["items"][0]["kind"] == "launch-error"
+    assert done.err.startswith("warning: vLLM 0.33.7 was not checked against these rules; decided as 0.33.0\n")
+
+
 @pytest.fixture
 def shipped_command() -> list[str]:
     return [forked_python(), "-c", "from service.cli import main; main()"]

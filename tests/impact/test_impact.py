@@ -13,7 +13,7 @@ from policy.impact import run as impact_run
 from policy.impact.answers import ReleaseAnswer, Undecided
 from policy.impact.impact import Impact
 from policy.impact.run import ImpactJob, Run, no_piece
-from policy.impact.targets import V1_REMOVED, targets_of
+from policy.impact.targets import V1_REMOVED, target_of, targets_of
 from policy.intake.model_finder import ModelFinder
 from policy.request.manifest import requests_of
 from policy.request.request import Request, read_request, read_request_or_manifest
@@ -328,15 +328,30 @@ def test_a_target_is_the_release_that_a_script_installs(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.33.7", "0.33.0rc1", "0.33.0+cu129", "0.33.0+mine"])
-def test_a_target_that_was_not_checked_is_decided_as_a_request_for_it(policy: Policy, version: str) -> None:
+def test_a_target_that_was_not_checked_has_the_launch_errors_of_its_closest_release(
+    policy: Policy, version: str
+) -> None:
     deployment = {"args": ["serve", "q", "--swap-space", "4"], "model_configs": {"q": MODEL}}
     own, stated = (
         read_request({"vllm_version": each, "deployment": deployment}, policy.releases) for each in ("0.17.1", version)
     )
-    (target,) = targets_of([version], policy.releases)
-    assert Impact(policy, (), TODAY).answer(own, target) == Impact(policy, (), TODAY).answer(stated)
+    target, known = target_of(version, policy.releases), target_of("0.33.0", policy.releases)
+    answer = Impact(policy, (), TODAY).answer(own, target)
+    assert isinstance(answer, ReleaseAnswer)
+    assert len(answer.launch_errors) == 1
+    assert not answer.starts
+    assert answer == Impact(policy, (), TODAY).answer(own, known)
     warnings = policy.decide(stated, TODAY).warnings
     assert ([target.warning] if target.warning else []) == [each for each in warnings if "not checked against" in each]
+
+
+def test_a_script_that_installs_a_target_that_was_not_checked_has_its_launch_errors(policy: Policy) -> None:
+    script = "pip install vllm==0.33.7 && vllm serve q --swap-space 4"
+    deployment = {"args": ["sh", "-c", script], "model_configs": {"q": MODEL}}
+    request = read_request({"vllm_version": "0.17.1", "deployment": deployment}, policy.releases)
+    answer = Impact(policy, (), TODAY).answer(request, target_of("0.33.7", policy.releases))
+    assert isinstance(answer, ReleaseAnswer)
+    assert len(answer.launch_errors) == 1
 
 
 DBO: dict[str, Any] = {**MIXTRAL, "parallel_config": {"enable_dbo": True}, "lora_config": {}}
