@@ -52,9 +52,14 @@ class FixChange(Struct, frozen=True, rename={"from_": "from"}):
         if self.to is None:
             return f"drop {shown}"
         instead = "" if self.written is UNSET else f" instead of {shown}"
-        if self.argument is not UNSET and isinstance(self.to, bool):
+        if self.argument is not UNSET and isinstance(self.to, bool) and self._is_flag:
             return f"{'add' if self.to else 'pass'} `{switch(name, on=self.to)}`{instead}"
         return f"set `{name}` to {self.to if isinstance(self.to, str) else json.dumps(self.to)}{instead}"
+
+    @property
+    def _is_flag(self) -> bool:
+        """Whether the place is a flag, or none; a field such as ``enable_prefix_caching: true`` takes a value."""
+        return self.written is UNSET or str(self.written).removeprefix("- ").lstrip(" \"'").startswith("-")
 
 
 class FixRemedy(Struct, frozen=True, rename={"purpose": "for"}):

@@ -605,7 +605,23 @@ def test_on_a_terminal_it_is_a_table(on_terminal: Callable[..., tuple[int, str]]
             FixChange(argument="--async-scheduling", from_=True, to=False, written="- --async-scheduling"),
             "pass `--no-async-scheduling` instead of `- --async-scheduling`",
         ),
+        (
+            FixChange(argument="--async-scheduling", from_=True, to=False, written='- "--async-scheduling"'),
+            'pass `--no-async-scheduling` instead of `- "--async-scheduling"`',
+        ),
+        (
+            FixChange(argument="--async-scheduling", from_=True, to=False, written="'--async-scheduling'"),
+            "pass `--no-async-scheduling` instead of `'--async-scheduling'`",
+        ),
     ],
 )
 def test_a_switch_is_worded_as_vllm_takes_it(change: FixChange, text: str) -> None:
     assert change.in_words() == text
+
+
+@pytest.mark.parametrize(
+    "written", ["enable_prefix_caching: true", "enablePrefixCaching: true", '"enable_prefix_caching": true']
+)
+def test_a_field_is_set_to_a_value(written: str) -> None:
+    change = FixChange(argument="--enable-prefix-caching", from_=True, to=False, written=written)
+    assert change.in_words() == f"set `--enable-prefix-caching` to false instead of `{written}`"
