@@ -46,7 +46,7 @@ from policy.facts.facts import defaults
 from policy.facts.vocabulary import VARIABLE_INDEX
 from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import find_assumptions, transformers_to_try
-from policy.intake.command.expansion import EXHAUSTED_MESSAGE, current_expansion
+from policy.intake.command.expansion import EXHAUSTED_MESSAGE, current_expansion, reading_again
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
 from policy.intake.intake import derive_facts
@@ -286,17 +286,21 @@ class Policy:
             RequestInvalid: the facts cannot be derived from the deployment.
         """
         try:
-            intake = None
-            if request.deployment is not None:
-                intake = self.intake(request)
-                request = replace(request, facts=intake.facts)
-                if self._other_vllm(request, intake.installation):
-                    request = replace(request, release=replace(request.release, verified=False))
-            ruleset = self.ruleset(request.release.decided_as)
-            evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
-            return self._as_set(RequestEvaluation(request, today, ruleset, evaluation, intake))
+            return self._as_set(self._as_given(request, today))
         except Exception as error:  # noqa: BLE001  # a defect may raise anything
             contain(error, request.pointer)
+
+    def _as_given(self, request: Request, today: date) -> RequestEvaluation:
+        """The evaluation with the variable as it is given."""
+        intake = None
+        if request.deployment is not None:
+            intake = self.intake(request)
+            request = replace(request, facts=intake.facts)
+            if self._other_vllm(request, intake.installation):
+                request = replace(request, release=replace(request.release, verified=False))
+        ruleset = self.ruleset(request.release.decided_as)
+        evaluation = evaluate(ruleset, request.facts, today, upstream_only=request.upstream_only)
+        return RequestEvaluation(request, today, ruleset, evaluation, intake)
 
     def intake(self, request: Request) -> IntakeResult:
         """The facts of a request's deployment, derived as the release would; recent results are cached.
@@ -358,7 +362,8 @@ class Policy:
         env = {**deployment.env, VARIABLE_NAME: set_to}  # also for its scripts, which may read the variable
         other = replace(request, deployment=replace(deployment, env=env, edits=edits))
         derive = self._recent_intake if deployment.edits is NO_EDITS else self._derive
-        intake = _unless_refused(other, derive)
+        with reading_again():
+            intake = _unless_refused(other, derive)
         if intake is None:
             return result
         found = with_final_facts(result.ruleset, result.evaluation, intake.facts, result.today)
@@ -405,7 +410,8 @@ class Policy:
             env = {name: text for name, text in deployment.env.items() if name != VARIABLE_NAME}
             if value is not None:
                 env[VARIABLE_NAME] = "1" if value else "0"
-            other = self._evaluate_other(replace(request, deployment=replace(deployment, env=env)), result.today)
+            changed = replace(request, deployment=replace(deployment, env=env))
+            other = _unless_refused(changed, lambda each: self._as_given(each, result.today))
         if other is None:
             return None
         # Also for a deployment: one of its scripts may set the variable too.

@@ -6,10 +6,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deployments import NEWEST, Asking
+from deployments import NEWEST, TODAY, Asking
 from ruletexts import rule_text
 
+from policy.errors import RequestInvalid
+from policy.intake.command.expansion import request_expansion
 from policy.policy import Policy
+from policy.request.request import read_request
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 
@@ -124,6 +127,32 @@ def test_a_deployment_that_cannot_be_read_with_the_variable_is_decided_as_it_sta
     script = f"vllm serve dense --enable-lora -tp $((1 - {NAME}))"
     decided = ask(["sh", "-c", script], "0.20.0", upstream=False, env={NAME: "0"})
     assert (decided.runner, decided.starts, decided.set_env) == ("v2", True, {NAME: "1"})
+
+
+SCRIPT = "echo {}; A={}; B=$A$A; vllm serve dense --kv-transfer-config.kv_connector NixlConnector"
+
+
+def spent(ask: Asking, script: str, *, upstream: bool, most: int) -> int:
+    """How many characters the evaluation of a script's engine counts, of ``most``."""
+    request = read_request(ask.request(["sh", "-c", script], upstream=upstream), ask.policy.releases)
+    with request_expansion(most) as expansion:
+        evaluation = ask.policy.evaluate(request, TODAY).evaluation
+    assert (evaluation.set_to is None) == upstream
+    return most - expansion.remaining
+
+
+def test_a_command_that_is_read_again_with_the_variable_counts_once(ask: Asking) -> None:
+    once = spent(ask, SCRIPT.format(1, "b" * 100), upstream=True, most=10**6)
+    assert once > 100
+    assert spent(ask, SCRIPT.format(2, "b" * 100), upstream=False, most=once + once // 10) == once
+
+
+def test_a_command_that_is_read_again_has_a_limit_too(ask: Asking) -> None:
+    longer = "$" + f"{{{NAME}:+{'b' * 1000}}}"
+    once = spent(ask, SCRIPT.format(3, longer), upstream=True, most=10**6)
+    with pytest.raises(RequestInvalid, match="expand to more text than its size allows"):
+        spent(ask, SCRIPT.format(4, longer), upstream=False, most=once)
+    assert spent(ask, SCRIPT.format(5, longer), upstream=False, most=once + 10_000) == once
 
 
 def test_what_would_be_decided_without_the_variable_is_described_with_set_env(ask: Asking) -> None:

@@ -214,3 +214,17 @@ def test_a_large_request_of_ordinary_scripts_is_decided() -> None:
         for n in range(100)
     ]
     assert all("assumptions" in each for each in run(JobKind.BATCH, {"items": items})[1]["items"])
+
+
+@pytest.mark.slow
+def test_a_large_manifest_whose_commands_are_read_again_is_decided() -> None:
+    """A house rule's variable is set for each: what vLLM then does is derived from its command again."""
+    pairs = "".join(f"export VAR_{n}=/mnt/models/{n}\necho starting $VAR_{n}\n" for n in range(100))
+    connector = """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
+    image = IMAGE.replace("0.33.0", "0.23.0")
+    pods = [pod(container(f"{pairs}N={n}; exec {SERVE} {connector}", image)) for n in range(200)]
+    manifest = {"kind": "List", "apiVersion": "v1", "items": pods}
+    engines = run(JobKind.DECISION, {"manifest": manifest, "model_configs": CONFIGS})[1]["items"]
+    assert len(engines) == 200
+    assert [each["problem"] for each in engines if "problem" in each] == []
+    assert engines[-1]["decision"]["set_env"] == {"VLLM_USE_V2_MODEL_RUNNER": "0"}

@@ -7,7 +7,7 @@ Where each limit is enforced:
 
 ==========================================  ==================================================
 one command with its nested scripts         ``ExpansionBudget``
-all commands of a request, by its size      ``RequestExpansion``
+all commands of a request, by its size      ``RequestExpansion``, twice if they are read again
 messages about all commands of a request    ``RequestExpansion``
 decisions, size of the answer               ``service.limits.budget``
 time and memory of a worker process         ``service.jobs.pool``, ``service.jobs.worker``
@@ -63,15 +63,19 @@ class ExpansionExhausted(ShellSyntaxError):
 
 
 class RequestExpansion(Struct, gc=False):
-    """How many characters the scripts of one request may still expand to, and how many messages it may still have."""
+    """How many characters the scripts of one request may still expand to, and how many messages it may still have.
+
+    ``again`` is as much for commands that are read again with another variable only (`reading_again`).
+    """
 
     remaining: int
     messages: int = MAX_MESSAGES
+    again: RequestExpansion | None = None
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the limit was exceeded."""
-        return self.remaining < 0
+        """Whether a limit was exceeded."""
+        return self.remaining < 0 or (self.again is not None and self.again.is_exhausted)
 
     def spend(self, characters: int) -> None:
         """Count expanded characters. Once the limit is exceeded, it remains exceeded."""
@@ -108,10 +112,25 @@ def most_characters(size: int) -> int:
 @contextmanager
 def request_expansion(characters: int) -> Iterator[RequestExpansion]:
     """Within the block, the scripts of a request may expand to this number of ``characters``."""
-    expansion = RequestExpansion(characters)
+    expansion = RequestExpansion(characters, again=RequestExpansion(characters))
     token = _current.set(expansion)
     try:
         yield expansion
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def reading_again() -> Iterator[None]:
+    """Within the block, a command that was read is read again with another variable only.
+
+    It counts towards limits of its own, as large as those of the request. So it does not keep other commands from being
+    read, and the work for a request is at most twice what they allow.
+    """
+    expansion = _current.get()
+    token = _current.set(None if expansion is None else expansion.again)
+    try:
+        yield
     finally:
         _current.reset(token)
 
