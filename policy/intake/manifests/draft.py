@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from policy.intake.manifests.images import ImageVersion
     from policy.intake.manifests.reading import ManifestNode
 
+RUNNER_VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
+REPLACED_VARIABLE: Final = (
+    f"`envFrom` takes `{RUNNER_VARIABLE}` from a ConfigMap, and {{}} after it, which is not read, may replace it; set "
+    "the variable in `env`"
+)
 MAX_NOTES: Final = 32
 MORE_NOTES: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
@@ -98,6 +103,9 @@ class EngineDraft:
     """The mounts of the volumes that commands of the container may write."""
     last_commands: tuple[CommandBeside, ...] = ()
     """The hooks that run when the container ends; what they change in a volume is there at its next start."""
+
+    replacing_source = ""
+    """The source of ``envFrom`` that may replace the stated variable of the rules; empty if none may."""
 
     group_items: tuple[ManifestNode, ...] = ()
     """The variables named like those of LeaderWorkerSet, whose values the manifest does not show."""
@@ -446,6 +454,9 @@ class EngineDraft:
         if not self.is_within_limits():
             return
         self._doubt_several_words()
+        is_replaced = self.replacing_source and self.env.get(RUNNER_VARIABLE) is not None
+        if is_replaced and RUNNER_VARIABLE not in ({} if self.server is None else self.server.env):
+            self.doubt(REPLACED_VARIABLE.format(self.replacing_source))
         if self.commands_beside or self.last_commands:
             installed = [*installed, *self._read_beside()]
         if not self.places or self.places[0] == ENTRY_POINT_PLACE or self.places[0].startswith("args"):

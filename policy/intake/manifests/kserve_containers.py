@@ -42,6 +42,7 @@ def merge_container(
     own.words, own.places = ([pair[side] for pair in [*of_runtime, *written]] for side in (0, 1))
     if base is None:
         own.env.update(draft.env)
+        own.replacing_source = draft.replacing_source
     else:
         _merge_variables(own, base, model)
     own.commands_beside = [*{each.field: each for each in (*own.commands_beside, *draft.commands_beside)}.values()]
@@ -66,7 +67,7 @@ def _merge_variables(own: EngineDraft, base: ManifestNode, model: ManifestNode) 
     below, above = ([item for item in node.get("env").items() if _is_variable(item)] for node in (base, model))
     named = {item.value["name"]: item for item in [*below, *above]}
     own.env.clear()
-    own.has_hidden_variables = False
+    own.has_hidden_variables, own.replacing_source = False, ""
     read_env_from(model.get("envFrom") if model.get("envFrom").value else base.get("envFrom"), own)
     for item in merge_lists([item.value for item in below], [item.value for item in above], "name"):
         node = named[item["name"]]

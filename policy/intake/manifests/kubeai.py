@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.manifests import images, storage
-from policy.intake.manifests.draft import EngineDraft
+from policy.intake.manifests.draft import RUNNER_VARIABLE, EngineDraft
 from policy.intake.manifests.hardware import profile_signs
 from policy.intake.manifests.mounts import Mounts, resolved_path
 from policy.intake.manifests.pods import expand, read_env_from
@@ -57,6 +57,7 @@ def read_model(document: ManifestNode) -> None:
         value = node.text()
         if value is not None:
             draft.env[name] = expand(value, draft, node)
+            draft.replacing_source = "" if name == RUNNER_VARIABLE else draft.replacing_source
     _add_files(draft, spec.get("files"))
     profile = (spec.get("resourceProfile").text() or "").partition(":")[0]
     draft.hardware += profile_signs(profile, "resourceProfile")

@@ -26,7 +26,7 @@ from policy.intake.command.words import Unknown
 from policy.intake.command_line import Container
 from policy.intake.manifests.cache_mounts import file_mounts
 from policy.intake.manifests.downward import downward_value, pod_template, stated_field
-from policy.intake.manifests.draft import LONG_COMMAND, EngineDraft
+from policy.intake.manifests.draft import LONG_COMMAND, RUNNER_VARIABLE, EngineDraft
 from policy.intake.manifests.empty_volumes import claimed_volumes, empty_volumes
 from policy.intake.manifests.hardware import container_signs, gpu_count, pod_signs
 from policy.intake.manifests.hooks import FIELDS as HOOKS
@@ -64,8 +64,6 @@ HUB_ALIAS: Final = (
 )
 HIDDEN_SOURCE: Final = "`envFrom` takes variables from {}, which the manifest does not show"
 UNREAD_VALUES: Final = "`envFrom` takes variables from the Secret {}, and values of Secrets are not read"
-MAX_PREFIXES: Final = 64
-"""The most prefixes of sources of variables that are told apart; a further one may be any."""
 SHARING_FIELDS: Final = ("shareProcessNamespace", "hostPID")
 """The fields by which a container of a pod sees the processes of the others, and their files in `/proc/PID/root`."""
 SHARING_DOUBT: Final = (
@@ -340,17 +338,25 @@ def read_variable(item: ManifestNode, draft: EngineDraft) -> None:
     if item.get("valueFrom").is_object():
         reference = item.get("valueFrom", "configMapKeyRef")
         if not _is_skipped(reference):
+            _set_by_own(name, draft)
             draft.env[name] = _from_config_map(reference) if reference.value is not None else _from_pod(item, draft)
             if draft.env[name] is None and (stated := stated_field(item.get("valueFrom"), draft.node)) is not None:
                 _assume(name, stated, draft)
     else:
         value = item.get("value").text()
         if value is not None or item.get("value").value is None:
+            _set_by_own(name, draft)
             draft.env[name] = expand(value or "", draft, item)
             if draft.env.assumed and draft.env[name] is None and (assumed := _assumed(value or "", draft)) is not None:
                 _assume(name, assumed, draft)
     if name.startswith(GROUP_PREFIX) and draft.env.get(name, "") is None:
         draft.group_items += (item,)
+
+
+def _set_by_own(name: str, draft: EngineDraft) -> None:
+    """Note that the container itself sets a variable, so that no source of ``envFrom`` replaces it."""
+    if name == RUNNER_VARIABLE:
+        draft.replacing_source = ""
 
 
 def _is_one_word(item: ManifestNode) -> bool:
@@ -404,28 +410,29 @@ def expand(value: str, draft: EngineDraft, node: ManifestNode) -> str | None:
 
 
 def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:
-    """Add the variables of ConfigMaps in the manifest, and a note for every other source.
+    """Add the variables of ConfigMaps and Secrets in the manifest, and a note for each source that is not read.
 
-    The last source with a variable counts, so its value is not known if a later source that is not read may have it.
+    The last source with a variable counts. The value that a ConfigMap states is kept if a later source may have
+    another one, as most have none; ``replacing_source`` of the draft is that source for the variable of the rules.
     """
-    set_at: dict[str, int] = {}
-    hidden: dict[str, int] = {}  # where the last one is of the sources with a prefix
-    for place, item in enumerate(env_from.items()):
+    for item in env_from.items():
         name = item.get("configMapRef", "name").text()
+        secret = None if name else item.get("secretRef", "name").text()
         prefix = item.get("prefix").text() or ""
-        found = item.reader.config_map(name)
+        found = item.reader.secret(secret) if secret else item.reader.config_map(name)
         if found is not None and item.reader.may_copy_values(item, found.data):
             variables = {prefix + key: value for key, value in found.data.items()}
             draft.env.update(variables)
-            set_at.update(dict.fromkeys(variables, place))
+            if RUNNER_VARIABLE in variables:
+                draft.replacing_source = ""
         elif found is None:
             draft.has_hidden_variables = True
-            hidden[prefix if len(hidden) < MAX_PREFIXES else ""] = place
-            secret = None if name else item.get("secretRef", "name").text()
-            draft.note(UNREAD_VALUES.format(quoted(secret)) if secret else HIDDEN_SOURCE.format(quoted(name or "?")))
-    for name, place in set_at.items():
-        if any(place < later and name.startswith(prefix) for prefix, later in hidden.items()):
-            draft.env[name] = None
+            if RUNNER_VARIABLE.startswith(prefix) and draft.env.get(RUNNER_VARIABLE) is not None:
+                draft.replacing_source = f"the Secret {quoted(secret)}" if secret else quoted(name or "?")
+        if secret:
+            draft.note(UNREAD_VALUES.format(quoted(secret)))
+        elif found is None:
+            draft.note(HIDDEN_SOURCE.format(quoted(name or "?")))
 
 
 def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -> None:

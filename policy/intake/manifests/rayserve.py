@@ -22,7 +22,7 @@ from policy.intake.command_line import (
     Container,
     HardwareSign,  # msgspec reads the annotations
 )
-from policy.intake.manifests.draft import MAX_NOTES, EngineDraft
+from policy.intake.manifests.draft import MAX_NOTES, RUNNER_VARIABLE, EngineDraft
 from policy.intake.manifests.hardware import MAX_SIGNS, accelerator_signs
 from policy.intake.manifests.images import version_of
 from policy.intake.manifests.mounts import Mounts
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 SERVE_PLACE: Final = "added by Ray Serve"
-RUNNER_VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
 SINGLE_CONFIGS: Final = ("llm_config", "prefill_config", "decode_config")
 FLAGS_WITHOUT_NEGATION: Final = frozenset({"disable_log_stats", "disable_log_requests"})
 FORBIDDEN_ARGUMENTS: Final = ("model", "served_model_name")
@@ -66,6 +65,7 @@ class SharedProperties(Struct, frozen=True):
     """What the commands that start Ray do, in the containers where that is not only KubeRay's own command."""
     commands_beside: list[CommandBeside] = []
     secrets: frozenset[str] = frozenset()
+    replacing_source: str = ""
 
 
 def is_config(document: ManifestNode) -> bool:
@@ -179,7 +179,10 @@ def _ray_containers(document: ManifestNode, cluster: ManifestNode) -> SharedProp
     beside = [each for draft in drafts for each in draft.commands_beside]
     folders = {draft.folder for draft in drafts} or {""}
     folder = folders.pop() if len(folders) == 1 else ANY_FOLDER
-    return SharedProperties(env, image, hidden, notes, mounts, hardware, folder, len(drafts), starts, beside, secrets)
+    source = next((draft.replacing_source for draft in drafts if draft.replacing_source), "")
+    return SharedProperties(
+        env, image, hidden, notes, mounts, hardware, folder, len(drafts), starts, beside, secrets, source
+    )
 
 
 def _common_variables(environments: list[dict[str, str | None]]) -> dict[str, str | None]:
@@ -205,6 +208,8 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: Share
     draft.image = environment.image or containers.image
     draft.env.replace(env | environment.variables)
     draft.has_hidden_variables = containers.has_hidden_variables
+    if RUNNER_VARIABLE not in environment.variables:
+        draft.replacing_source = containers.replacing_source
     draft.ray_variables = None
     if environment.image is None:
         draft.mounts, draft.folder, draft.commands_beside = (

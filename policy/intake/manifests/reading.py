@@ -21,7 +21,7 @@ from policy.rules.images import NO_IMAGES
 from policy.secret_names import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from policy.intake.command_line import Container, HardwareSign
     from policy.intake.manifests.empty_volumes import EmptyVolumes
@@ -144,7 +144,7 @@ class ManifestReader:
         """The values of each HelmChartConfig of K3s, by its pointer, as several charts may have its name."""
         self.ray = ClusterContainers()
         """The containers of the current Ray cluster."""
-        self._config_maps: dict[str, dict[str | None, dict[str, str | None] | None]] = {}
+        self._data: dict[tuple[str, str], dict[str | None, dict[str, str | None] | None]] = {}
         self._llm_configs: dict[str, dict[str | None, LLMConfig]] = {}
         self._referenced: dict[tuple[str, str, str], dict[str | None, ManifestNode]] = {}
         self._runtimes: dict[str, dict[str | None, ServingRuntime]] = {}
@@ -238,7 +238,7 @@ class ManifestReader:
 
     def add_config_map(self, namespace: str | None, name: str, data: dict[str, str | None]) -> None:
         """Add a ConfigMap of the manifest; its data are unknown if there is a different one with the same name."""
-        same_name = self._config_maps.setdefault(name, {})
+        same_name = self._data.setdefault(("ConfigMap", name), {})
         same_name[namespace] = data if same_name.get(namespace, data) == data else None
 
     def config_map(self, name: str | None) -> ConfigMap | None:
@@ -246,7 +246,20 @@ class ManifestReader:
 
         An object without a namespace may be applied to any namespace.
         """
-        same_name = self._config_maps.get(name or "", {})
+        return self._data_of(self._data.get(("ConfigMap", name or ""), {}))
+
+    def add_secret(self, namespace: str | None, name: str, keys: set[str]) -> None:
+        """Add the keys of a Secret of the manifest, as ``add_config_map`` does; no value is kept."""
+        same_name = self._data.setdefault(("Secret", name), {})
+        data: dict[str, str | None] = dict.fromkeys(keys)
+        same_name[namespace] = data if same_name.get(namespace, data) == data else None
+
+    def secret(self, name: str) -> ConfigMap | None:
+        """The keys of the Secret to which the current object refers, as ``config_map`` finds them, without values."""
+        return self._data_of(self._data.get(("Secret", name), {}))
+
+    def _data_of(self, same_name: Mapping[str | None, dict[str, str | None] | None]) -> ConfigMap | None:
+        """The data of the object to which the current one refers, of those with its name."""
         namespace = self.namespace
         if namespace is None and len(same_name) == 1:
             (namespace,) = same_name

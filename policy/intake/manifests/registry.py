@@ -76,6 +76,7 @@ AIBRIX: Final = "orchestration.aibrix.ai"
 KAITO: Final = "kaito.sh"
 KTHENA: Final = "workload.serving.volcano.sh"
 CONFIG_MAP: Final = ("", "ConfigMap")
+SECRET: Final = ("", "Secret")
 CLUSTER_RUNTIME: Final = (KSERVE, "ClusterServingRuntime")
 RUNTIMES: Final = ((KSERVE, "ServingRuntime"), CLUSTER_RUNTIME)
 LLM_CONFIG: Final = (KSERVE, "LLMInferenceServiceConfig")
@@ -86,7 +87,7 @@ REFERENCED_KINDS: Final = CLUSTER_KINDS | {
     *((ome.GROUP, "BaseModel"), (ome.GROUP, "ServingRuntime"), helm_objects.CHART, helm_objects.CHART_CONFIG)
 }
 """The kinds of llmaz, OME and K3s to which others refer by name; those of ``CLUSTER_KINDS`` have no namespace."""
-COLLECTED_KINDS: Final = REFERENCED_KINDS | {CONFIG_MAP, LLM_CONFIG, SERVICE, *RUNTIMES}
+COLLECTED_KINDS: Final = REFERENCED_KINDS | {CONFIG_MAP, LLM_CONFIG, SECRET, SERVICE, *RUNTIMES}
 """The kinds to which other objects of a manifest refer, or that change their variables; they are read first."""
 
 ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
@@ -347,6 +348,8 @@ def _collect_referenced(node: ManifestNode) -> None:
         data = {key: item.value if isinstance(item.value, str) else None for key, item in node.get("data").fields()}
         if name is not None:
             node.reader.add_config_map(_namespace(node), name, data)
+    elif identity == SECRET:
+        _collect_secret(node)
     elif identity == SERVICE:
         collect_service(node, _namespace(node))
     elif identity == LLM_CONFIG:
@@ -371,6 +374,15 @@ def _collect_referenced(node: ManifestNode) -> None:
                 node.reader.add_cluster_runtime(name, runtime)
             else:
                 node.reader.add_runtime(_namespace(node), name, runtime)
+
+
+def _collect_secret(node: ManifestNode) -> None:
+    """Add the names of a Secret's keys, never their values; none if it may have others."""
+    metadata = node.value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    parts = [{} if node.value.get(field) is None else node.value[field] for field in ("data", "stringData")]
+    if isinstance(name, str) and all(isinstance(part, dict) for part in parts):
+        node.reader.add_secret(_namespace(node), name, {key for part in parts for key in part})
 
 
 def _read(node: ManifestNode) -> None:

@@ -11,6 +11,7 @@ from tables import table
 from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.launcher import read_command
 from policy.intake.command.words import Unknown
+from policy.intake.manifests.draft import REPLACED_VARIABLE
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -160,10 +161,11 @@ def test_whole_config_maps_are_read_if_the_manifest_has_them(optional: dict[str,
     known = {"configMapRef": {"name": "c"}}
     sources = [known, {"configMapRef": {"name": "gone", **optional}}, {"secretRef": {"name": "s", **optional}}]
     found, notes, faults = read([], config_map({NAME: "1", "B": 2}), envFrom=sources)
-    assert (found, faults) == ({NAME: None, "B": None}, [])
+    assert (found, faults) == ({NAME: "1", "B": None}, [])
     assert notes == [
         "`envFrom` takes variables from `gone`, which the manifest does not show",
         "`envFrom` takes variables from the Secret `s`, and values of Secrets are not read",
+        REPLACED_VARIABLE.format("the Secret `s`"),
     ]
 
 
@@ -172,35 +174,86 @@ SECRETS = {"secretRef": {"name": "s"}}
 
 
 @table(
-    ("sources", "value"),
+    ("sources", "replaced_by"),
     [
-        ([MAPPED], "1"),
-        ([SECRETS, MAPPED], "1"),
-        ([MAPPED, SECRETS], None),
-        ([MAPPED, SECRETS, MAPPED], "1"),
-        ([MAPPED, {"configMapRef": {"name": "gone"}}], None),
-        ([MAPPED, {"configMapRef": {"name": "gone", "optional": True}}], None),
-        ([MAPPED, {**SECRETS, "prefix": ""}], None),
-        ([MAPPED, {**SECRETS, "prefix": "VLLM_"}], None),
-        ([MAPPED, {**SECRETS, "prefix": NAME}], None),
-        ([MAPPED, {**SECRETS, "prefix": "HF_"}], "1"),
-        ([MAPPED, {**SECRETS, "prefix": "vllm_"}], "1"),
-        ([MAPPED, {**SECRETS, "prefix": f"{NAME}S"}], "1"),
-        ([{**SECRETS, "prefix": "VLLM_"}, MAPPED, {**SECRETS, "prefix": "HF_"}], "1"),
-        ([MAPPED, *({**SECRETS, "prefix": f"A{n}"} for n in range(64)), {**SECRETS, "prefix": "VLLM_"}], None),
-        ([{**MAPPED, "prefix": "HF_"}, {**SECRETS, "prefix": "VLLM_"}, MAPPED], "1"),
+        ([MAPPED], ""),
+        ([SECRETS, MAPPED], ""),
+        ([MAPPED, SECRETS], "the Secret `s`"),
+        ([MAPPED, SECRETS, MAPPED], ""),
+        ([MAPPED, {"configMapRef": {"name": "gone"}}], "`gone`"),
+        ([MAPPED, {"configMapRef": {"name": "gone", "optional": True}}], "`gone`"),
+        ([MAPPED, {**SECRETS, "prefix": ""}], "the Secret `s`"),
+        ([MAPPED, {**SECRETS, "prefix": "VLLM_"}], "the Secret `s`"),
+        ([MAPPED, {**SECRETS, "prefix": NAME}], "the Secret `s`"),
+        ([MAPPED, {**SECRETS, "prefix": "HF_"}], ""),
+        ([MAPPED, {**SECRETS, "prefix": "vllm_"}], ""),
+        ([MAPPED, {**SECRETS, "prefix": f"{NAME}S"}], ""),
+        ([{**SECRETS, "prefix": "VLLM_"}, MAPPED, {**SECRETS, "prefix": "HF_"}], ""),
+        (
+            [MAPPED, *({**SECRETS, "prefix": f"A{n}"} for n in range(64)), {**SECRETS, "prefix": "VLLM_"}],
+            "the Secret `s`",
+        ),
+        ([{**MAPPED, "prefix": "HF_"}, {**SECRETS, "prefix": "VLLM_"}, MAPPED], ""),
     ],
 )
-def test_a_later_source_that_is_not_read_may_have_any_variable_with_its_prefix(
-    sources: list[dict[str, Any]], value: str | None
+def test_a_later_source_that_is_not_read_may_replace_the_variable_of_the_rules(
+    sources: list[dict[str, Any]], replaced_by: str
 ) -> None:
-    data = {NAME: "1", "B": "2"}
-    found, _, faults = read([], config_map(data), envFrom=sources)
-    assert (found[NAME], faults) == (value, [])
-    found, _, faults = read([{"name": NAME, "value": "0"}], config_map(data), envFrom=sources)
-    assert (found[NAME], faults) == ("0", [])
-    found, _, faults = read([{"name": "C", "value": f"$({NAME})"}], config_map(data), envFrom=sources)
-    assert (found["C"], faults) == (value, [])
+    mapped = config_map({NAME: "1", "B": "2"})
+    doubts = [REPLACED_VARIABLE.format(replaced_by)] if replaced_by else []
+    engine, faults = read_engine([{"name": "C", "value": "$(B)"}], mapped, envFrom=sources)
+    assert (engine.env[NAME], engine.doubts, faults) == ("1", doubts, [])
+    assert set(doubts) <= {*engine.notes}
+    engine, faults = read_engine([{"name": NAME, "value": "0"}], mapped, envFrom=sources)
+    assert (engine.env[NAME], engine.doubts, faults) == ("0", [], [])
+    engine, faults = read_engine([], mapped, envFrom=sources, command=["env", f"{NAME}=0", "vllm", "serve", "a/b"])
+    assert (engine.doubts, faults) == ([], [])
+    engine, faults = read_engine([], config_map({"B": "2"}), envFrom=sources)
+    assert (engine.env["B"], engine.doubts, faults) == ("2", [], [])
+
+
+def test_a_command_has_the_value_of_a_config_map_before_a_secret() -> None:
+    sources = [MAPPED, SECRETS]
+    command = ["vllm", "serve", "$(MODEL)"]
+    engine, faults = read_engine([], config_map({"MODEL": "a/b"}), envFrom=sources, command=command)
+    assert (line_of(engine, faults).words, engine.doubts, faults) == (["a/b"], [], [])
+
+
+@table(
+    ("fields", "env", "doubts"),
+    [
+        ({"data": {"HF_TOKEN": "x"}}, {NAME: "1", "HF_TOKEN": None}, []),
+        ({"stringData": {"HF_TOKEN": "x"}, "data": None}, {NAME: "1", "HF_TOKEN": None}, []),
+        ({"data": {"A": "x"}, "stringData": {NAME: "0"}}, {NAME: None, "A": None}, []),
+        ({}, {NAME: "1"}, []),
+        ({"data": "{{ values }}"}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
+        ({"metadata": {"name": "other"}}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
+        ({"metadata": []}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
+    ],
+)
+def test_a_secret_of_the_manifest_hides_only_its_keys(
+    fields: dict[str, Any], env: dict[str, str | None], doubts: list[str]
+) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, **fields}
+    engine, faults = read_engine([], config_map({NAME: "1"}), secret, envFrom=[MAPPED, SECRETS])
+    assert (engine.env, engine.doubts, faults) == (env, doubts, [])
+    assert engine.has_hidden_variables is bool(doubts)
+    assert "`envFrom` takes variables from the Secret `s`, and values of Secrets are not read" in engine.notes
+
+
+def test_a_secret_is_that_of_the_objects_namespace() -> None:
+    def secret(keys: dict[str, str], namespace: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "s", "namespace": namespace},
+            "data": keys,
+        }
+
+    for own, env in (("a", {"A": None}), ("b", {"B": None}), ("c", {})):
+        others = [secret({"A": "1"}, "a"), secret({"B": "1"}, "b")]
+        engine, faults = read_engine([], *others, namespace=own, envFrom=[SECRETS])
+        assert (engine.env, faults) == (env, [])
 
 
 @table("value", [1, 1.0, 0, True, False, [], {}])
