@@ -11,6 +11,7 @@ for the web server are left out.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import contextmanager
 from posixpath import commonpath
 from typing import TYPE_CHECKING, Any, Final
@@ -299,15 +300,20 @@ def _storage_mounts(component: ManifestNode) -> list[str]:
 
 
 def _storage_models(component: ManifestNode) -> dict[str, str]:
-    """The names on the hub of the models that KServe mounts, by their paths: those of `_storage_mounts`."""
+    """The names on the hub of the models that KServe mounts, by their paths.
+
+    A path at which several URIs are, whatever their schemes, has no name: which files are there is not known.
+    """
     uris = [
         (absolute_path(item.get("mountPath").text() or MODEL_PATH), item.get("uri").text() or "")
         for item in component.get("storageUris").items()
     ]
     stated = [variable.get("value") for variable in _storage_variables(component.value)]
-    if stated and isinstance(stated[0], str) and all(value == stated[0] for value in stated):
-        uris.append((MODEL_PATH, stated[0]))
-    return {path: name for path, uri in uris if (name := hub_name(uri))}
+    if stated:
+        uri = stated[0] if all(value == stated[0] for value in stated) else None
+        uris.append((MODEL_PATH, uri if isinstance(uri, str) else ""))
+    counts = Counter(path for path, _ in uris)
+    return {path: name for path, uri in uris if counts[path] == 1 and (name := hub_name(uri))}
 
 
 def _storage_variables(component: object) -> list[dict[str, Any]]:

@@ -1181,6 +1181,19 @@ OF_HUB = {"name": "STORAGE_URI", "value": "hf://org/m:v1"}
             {"/mnt/models": "org/m", "/mnt/o": "org/o"},
         ),
         ({"containers": [{**MOUNTED[0], "name": "other"}], "storageUris": [{"uri": "hf://org/m"}]}, {}),
+        *(
+            ({"containers": MOUNTED, "storageUris": [{"uri": "hf://org/m"}, {"uri": other}]}, {})
+            for other in ("s3://b/x", "pvc://a", "hf://org/o")
+        ),
+        ({"containers": MOUNTED, "storageUris": [{"uri": "s3://b/x"}, {"uri": "hf://org/m"}]}, {}),
+        ({"containers": [{**MOUNTED[0], "env": [OF_HUB]}], "storageUris": [{"uri": "s3://b/x"}]}, {}),
+        (
+            {
+                "containers": [{**MOUNTED[0], "env": [{**OF_HUB, "value": None}]}],
+                "storageUris": [{"uri": "hf://org/m"}],
+            },
+            {},
+        ),
         (
             {"model": {"modelFormat": {"name": "vLLM"}}, "storageUris": [{"uri": "hf://org/m"}]},
             {"/mnt/models": "org/m"},
