@@ -296,7 +296,7 @@ def _storage_mounts(component: ManifestNode) -> list[str]:
     for item in component.get("storageUris").items():
         path = absolute_path(item.get("mountPath").text() or MODEL_PATH)
         (claims if (item.get("uri").text() or "").startswith(CLAIM) else others).append(path)
-    return [*claims, *dict.fromkeys([*others, *([commonpath(others)] if others else [])])]
+    return [*claims, *([commonpath(others)] if others else [])]
 
 
 def _storage_models(component: ManifestNode) -> dict[str, str]:

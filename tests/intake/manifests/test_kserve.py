@@ -1216,6 +1216,21 @@ def test_a_mounted_model_has_its_name_on_the_hub(predictor: dict[str, Any], mode
     assert all(each.models == models for each in found), found
 
 
+@table(
+    ("other", "doubts"),
+    [
+        ({"uri": "s3://b/lora", "mountPath": "/mnt/models/adapters"}, 0),
+        ({"uri": "s3://b/lora", "mountPath": "/mnt/lora"}, 0),
+        ({"uri": "pvc://a/lora", "mountPath": "/mnt/models/adapters"}, 1),
+    ],
+)
+def test_only_a_claim_is_a_mount_of_its_own_below_a_mounted_model(other: dict[str, Any], doubts: int) -> None:
+    predictor = {"containers": MOUNTED, "storageUris": [{"uri": "hf://org/m"}, other]}
+    faults: list[RequestFault] = []
+    (found,) = read_manifest({**service(), "spec": {"predictor": predictor}}, "", faults)
+    assert (len([each for each in found.doubts if "may replace files" in each]), faults) == (doubts, [])
+
+
 @table("name", ["org/m", "/mnt/models"])
 def test_the_configuration_of_a_mounted_model_has_either_name(ask: Asking, name: str) -> None:
     configs = ask.request(["--model", "dense"])["deployment"]["model_configs"]
