@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from posixpath import isabs
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
@@ -50,6 +51,8 @@ def options_of(
     """
     place, is_assumed = f"{pointer}/args", deployment.release_is_assumed
     files, folder = deployment.files, deployment.folder
+    if deployment.image_folder is not None and not isabs(folder):
+        folder = deployment.image_folder.folder
     options = read_options(release, command, files, faults, place, folder=folder, is_assumed=is_assumed)
     if dropped := {option for option, value in deployment.edits.options.items() if value is None}:
         faults[:] = [fault for fault in faults if fault.refused is None or fault.refused.option not in dropped]

@@ -110,7 +110,7 @@ def _unfound_model(name: str, *, is_in_file: bool) -> str:
 def read_file(name: str, files: Mapping[str, str], folder: str) -> dict[str, Any]:
     """The map in a file. Its keys are strings, and nested maps can be converted to JSON.
 
-    A relative name is also looked up in the working ``folder``, if that is absolute.
+    The path without `.` and `..` counts too: of a relative name, that in the working ``folder``, if that is absolute.
 
     Raises:
         NotInFiles: the file is not given, or its name is invalid.
@@ -125,7 +125,7 @@ def read_file(name: str, files: Mapping[str, str], folder: str) -> dict[str, Any
     if len(name) > MAX_NAME:
         raise ConfigFileUnusable(f"{quoted(name)} has {len(name)} characters, and a file's name has at most {MAX_NAME}")
     text = files.get(name)
-    if text is None and isabs(folder):
+    if text is None and (isabs(name) or isabs(folder)):
         text = files.get(absolute_path(join(folder, name)))
     if type(text) is not str:
         raise ConfigFileUnusable(

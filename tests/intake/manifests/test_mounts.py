@@ -395,15 +395,45 @@ def test_a_mount_hides_files_in_any_spelling_of_its_path(config: str, other: str
         ({"command": ["bash", "-c", "cd c && vllm serve --config f.yaml"], "workingDir": "/"}, True),
         ({"command": ["vllm", "serve", "--config", "f.yaml"]}, False),
         ({"command": ["vllm", "serve", "--config", "f.yaml"], "workingDir": "/d"}, False),
+        ({"command": ["vllm", "serve", "--config", "/c//f.yaml"]}, True),
+        ({"command": ["vllm", "serve", "--config", "/c/../c/./f.yaml"], "workingDir": "/d"}, True),
+        ({"command": ["vllm", "serve", "--config", "/d/f.yaml"], "workingDir": "/c"}, False),
         ({"command": ["bash", "-c", 'cd "$D" && vllm serve --config f.yaml'], "workingDir": "/c"}, False),
     ],
 )
-def test_a_relative_file_of_options_is_in_the_working_folder(
+def test_the_path_of_a_file_of_options_is_that_in_the_working_folder(
     ask: Asking, container: dict[str, Any], *, is_read: bool
 ) -> None:
     document = pod("/e", **container)
     spec = document["spec"]
     spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": "/c"})
+    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
+    text = 'model: dense\nkv-transfer-config: \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'\n'
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": text}}
+    if is_read:
+        assert decision_of(ask, [document, data]).runner == "v1"
+    else:
+        with pytest.raises(RequestInvalid, match=r"f\.yaml` is not given"):
+            decision_of(ask, [document, data])
+
+
+@table(
+    ("container", "is_read"),
+    [
+        ({"command": ["vllm", "serve", "--config", "c/f.yaml"]}, True),
+        ({"command": ["vllm", "serve", "--config", "f.yaml"], "workingDir": "c"}, True),
+        ({"command": ["bash", "-c", "cd c && vllm serve --config f.yaml"]}, True),
+        ({"command": ["vllm", "serve", "--config", "f.yaml"]}, False),
+        ({"command": ["vllm", "serve", "--config", "c/f.yaml"], "workingDir": "/d"}, False),
+        ({"command": ["vllm", "serve", "--config", "c/f.yaml"], "image": "own:1"}, False),
+    ],
+)
+def test_a_relative_file_of_options_may_be_in_the_folder_of_the_image(
+    ask: Asking, container: dict[str, Any], *, is_read: bool
+) -> None:
+    document = pod("/e", **container)
+    spec = document["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": "/vllm-workspace/c"})
     spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
     text = 'model: dense\nkv-transfer-config: \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'\n'
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": text}}
