@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import FURTHER_FAULTS
@@ -239,7 +240,7 @@ def read_container(
     read_env_from(container.get("envFrom"), draft)
     draft.env.update({name: None for name in replaced_variables if name in draft.env})
     draft.env.update(first_variables or {})
-    read_env(container.get("env"), draft, replaced_variables)
+    read_env(container.get("env"), draft, {**dict.fromkeys(replaced_variables), **(first_variables or {})})
     draft.several_words = tuple(
         name
         for item in draft.group_items
@@ -318,16 +319,18 @@ def note_mounting_containers(pod: ManifestNode, containers: Sequence[dict[str, A
     pod.reader.empty_volumes[pod.pointer] = (pod.value, empty_volumes(pod.value, _claimed(pod), containers))
 
 
-def read_env(env: ManifestNode, draft: EngineDraft, replaced_variables: Collection[str] = ()) -> None:
+def read_env(
+    env: ManifestNode, draft: EngineDraft, replaced_variables: Mapping[str, str | None] = MappingProxyType({})
+) -> None:
     """Add a list of variables; a value that the manifest does not contain is ``None``.
 
-    So is the value of each of ``replaced_variables``: the controller drops or overwrites it, also for later references.
+    The controller drops or overwrites each of ``replaced_variables``; later references get the value given for it.
     """
     for item in env.items():
         read_variable(item, draft)
         name = item.get("name").value
         if isinstance(name, str) and name in replaced_variables:
-            draft.env[name] = None
+            draft.env[name] = replaced_variables[name]
 
 
 def read_variable(item: ManifestNode, draft: EngineDraft) -> None:
