@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.command.kubernetes_references import expand_references, references
 from policy.intake.command.words import Unknown
@@ -32,7 +32,7 @@ from policy.intake.manifests.pods import (
     read_variable,
 )
 from policy.intake.manifests.unread_fields import unread_fields
-from policy.messages import enumerated, quoted
+from policy.messages import enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,18 +115,15 @@ def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
     note_mounting_containers(pod, service_containers(service.value, pod.value))
     if pod.get("mainContainer").is_object():
         main = pod.get("mainContainer")
-        draft = read_container(main.with_value({**main.value, "name": MAIN}), pod, mounts, OPERATOR_VARIABLES)
+        container = _with_secret({**main.value, "name": MAIN}, service.get("envFromSecret").text())
+        draft = read_container(main.with_value(container), pod, mounts, OPERATOR_VARIABLES)
         draft.hardware += component_signs(service.get("resources").value)
         own = _own_variables(draft)
         draft.env.replace(dict.fromkeys(OPERATOR_VARIABLES))
         read_shared_env(graph.get("envs"), draft)
-        draft.has_hidden_variables = draft.has_hidden_variables or bool(service.get("envFromSecret").value)
         read_env(service.get("envs"), draft)
         draft.env.update(own)
         _merge(draft, pod.get("mainContainer", "env"), (graph.get("envs"), service.get("envs")))
-        secret = service.get("envFromSecret").text()
-        if secret:
-            draft.note(f"`envFromSecret` takes variables from {quoted(secret)}, which the manifest does not show")
         read_hooks(
             service,
             draft,
@@ -178,11 +175,19 @@ def _read_sidecar(service: ManifestNode, pod: ManifestNode, mounts: Sequence[str
         return
     fields = {"image": sidecar.value.get("image"), "args": sidecar.value.get("args"), "env": sidecar.value.get("envs")}
     container = with_mounts_of({"name": SIDECAR, **fields}, pod.get("mainContainer").value)
+    container = _with_secret(container, sidecar.get("envFromSecret").text())
     draft = read_container(sidecar.with_value(container), pod, mounts, OPERATOR_VARIABLES)
-    draft.has_hidden_variables = draft.has_hidden_variables or bool(sidecar.get("envFromSecret").value)
     add_command(draft, FRONTEND)
     if draft.starts_vllm():
         draft.finish()
+
+
+def _with_secret(container: dict[str, Any], secret: str | None) -> dict[str, Any]:
+    """A container with a Secret as the last source of its variables, where the operator puts it."""
+    sources = container.get("envFrom") or []
+    if not secret or not isinstance(sources, list):
+        return container
+    return {**container, "envFrom": [*sources, {"secretRef": {"name": secret}}]}
 
 
 def _own_variables(draft: EngineDraft) -> dict[str, str | None]:

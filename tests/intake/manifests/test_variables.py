@@ -684,6 +684,29 @@ def test_a_service_of_dynamo_may_set_a_variable_of_the_operator() -> None:
     assert line_of(engine, faults).env[NAME] == "7"
 
 
+@table(
+    ("env", "value", "is_doubted"),
+    [({}, "1", True), ({"env": [{"name": NAME, "value": "0"}]}, "0", False)],
+)
+def test_the_secret_of_a_service_of_dynamo_is_the_last_source_of_variables(
+    env: dict[str, Any], value: str, *, is_doubted: bool
+) -> None:
+    main = {"image": "vllm/vllm-openai:v0.24.0", "command": ["vllm", "serve", "$(M)"], "envFrom": [MAPPED], **env}
+    for main_secret, sidecar_secret in (("s", None), (None, "s"), (None, None)):
+        sidecar = {**main, "args": main["command"], "envFromSecret": sidecar_secret}
+        service = {"envFromSecret": main_secret, "extraPodSpec": {"mainContainer": main}, "frontendSidecar": sidecar}
+        kind = {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment"}
+        faults: list[RequestFault] = []
+        engines = read_manifest(
+            [config_map({NAME: "1", "M": "a/b"}), {**kind, "spec": {"services": {"w": service}}}], "", faults
+        )
+        engine = next(each for each in engines if each.path.endswith("mainContainer"))
+        assert (engine.env[NAME], engine.env["M"], faults) == (value, "a/b", [])
+        doubts = [REPLACED_VARIABLE.format("the Secret `s`")] if is_doubted and main_secret else []
+        assert [each for each in engine.doubts if NAME in each] == doubts
+        assert engine.has_hidden_variables is (main_secret is not None)
+
+
 REPLACED_BY = {
     "LeaderWorkerSet": "LWS_LEADER_ADDRESS LWS_GROUP_SIZE LWS_WORKER_INDEX",
     "DisaggregatedSet": "LWS_LEADER_ADDRESS LWS_GROUP_SIZE LWS_WORKER_INDEX",
