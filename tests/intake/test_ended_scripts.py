@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from shells import SHELLS
 from tables import table
 
 from policy.intake.command.launcher import read_command
-from policy.intake.command.vllm_command import NO_START_REMEDY
+from policy.intake.command.vllm_command import NO_START_REMEDY, OPTION_REMEDY, ORDER_REMEDY
 
 if TYPE_CHECKING:
     from policy.errors import RequestFault
@@ -529,10 +530,22 @@ LONG_OPTIONS = ["-c --model=m", "-e -c --norc", "-c --login", "-o pipefail --pos
 @pytest.mark.parametrize("options", LONG_OPTIONS)
 def test_a_shell_that_refuses_a_long_option_starts_no_server(shell: str, options: str) -> None:
     refused = next(word for word in options.split() if word.startswith("--"))
-    message = f"`{shell}` starts nothing with the option `{refused}`, {NO_START_REMEDY}"
+    is_of_bash = shell.endswith("bash") and refused in {"--norc", "--login", "--posix"}
+    message = f"`{shell}` starts nothing with the option `{refused}`, {ORDER_REMEDY if is_of_bash else OPTION_REMEDY}"
     assert read_words([shell, *options.split(), "vllm serve a/b"]) == ([], [], [message])
     assert read(f"{shell} {options} 'vllm serve a/b'") == ([], [], [message])
     assert read(f"{shell} {options} 'echo a'; vllm serve a/b")[::2] == (["a/b"], [])
+
+
+@pytest.mark.parametrize("option", ["--login", "--norc", "--posix", "--help"])
+def test_dash_refuses_a_long_option_also_before_the_others(option: str) -> None:
+    message = f"`dash` starts nothing with the option `{option}`, {OPTION_REMEDY}"
+    assert read_words(["dash", option, "-c", "vllm serve a/b"]) == ([], [], [message])
+    if shutil.which("dash"):
+        words = ["dash", option, "-c", "echo started"]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+        assert done.returncode
+        assert b"started" not in done.stdout
 
 
 @pytest.mark.parametrize("options", ["--norc -c", "-c --", "-c -", "-o errexit -c", "-norc -c"])

@@ -25,7 +25,7 @@ from policy.intake.command.script_commands import Command
 from policy.intake.command.script_context import ScriptContext
 from policy.intake.command.script_installations import IMAGE_ENVIRONMENT, ScriptInstallations
 from policy.intake.command.shell_options import shell_options
-from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand, only_shows_help
+from policy.intake.command.vllm_command import NO_START_REMEDIES, ServerCommand, UnreadableCommand, only_shows_help
 from policy.intake.command.volume_paths import NO_VOLUMES
 from policy.intake.command_line import Installation
 from policy.messages import quoted
@@ -222,7 +222,7 @@ class _ScriptsReader:
         """The doubts that a command causes, each with its kind."""
         words = command.words
         found = server_of(words, [""] * len(words), self.env, command.env, self.context)
-        if isinstance(found, UnreadableCommand) and found.remedy != NO_START_REMEDY:
+        if isinstance(found, UnreadableCommand) and found.remedy not in NO_START_REMEDIES:
             yield "unread", f"{found.why}, and `{self.field}` {self.runs} it {self.moment}"
         elif isinstance(found, ServerCommand) and not only_shows_help(found):
             yield "started", f"`{self.field}` also starts vLLM"

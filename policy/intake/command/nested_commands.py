@@ -13,8 +13,17 @@ from policy.intake.command.expansion import ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.programs import OTHER_SCRIPTS, PROGRAMS, STARTS_VLLM, is_unknown, next_start
 from policy.intake.command.python_options import REFUSAL_MESSAGE
 from policy.intake.command.script_servers import server_in_script
-from policy.intake.command.shell_options import PIPEFAIL_DOUBT, shell_options, startup_doubt, startup_text
+from policy.intake.command.shell_options import (
+    LONG_OPTIONS,
+    PIPEFAIL_DOUBT,
+    PRINT_OPTIONS,
+    shell_options,
+    startup_doubt,
+    startup_text,
+)
 from policy.intake.command.vllm_command import (
+    OPTION_REMEDY,
+    ORDER_REMEDY,
     ServerCommand,
     UnreadableCommand,
     doubt_variables,
@@ -42,6 +51,11 @@ XARGS_INPUT: Final = "$(xargs)"
 """Stands in for the arguments that `xargs` reads from its input."""
 
 
+def _option_remedy(shell: str, option: str) -> str:
+    """What to do about an option that a shell refuses; bash has long ones, but only before the others."""
+    return ORDER_REMEDY if shell == "bash" and option[2:] in LONG_OPTIONS - PRINT_OPTIONS else OPTION_REMEDY
+
+
 def server_of_shell(
     words: list[str],
     places: list[str],
@@ -62,7 +76,7 @@ def server_of_shell(
         return unknown_option(words, places, start, options.unknown)
     if options.refused:
         why = REFUSAL_MESSAGE.format(quoted(words[start]), quoted(options.refused))
-        return refused_program(words, places, start, why)
+        return refused_program(words, places, start, why, _option_remedy(program, options.refused))
     if not options.runs:
         return None
     at, doubt = options.end, startup_doubt(program, options, env)

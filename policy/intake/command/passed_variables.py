@@ -13,7 +13,7 @@ from policy.intake.command.expansion import ShellSyntaxError
 from policy.intake.command.program_names import program_doubts
 from policy.intake.command.program_walk import CHANGE_MESSAGE, server_of
 from policy.intake.command.script_context import ScriptContext
-from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand
+from policy.intake.command.vllm_command import NO_START_REMEDIES, ServerCommand
 from policy.masking import shown_command
 from policy.messages import quoted
 from policy.stated_secrets import secret_values
@@ -82,7 +82,7 @@ def passed_variables(
         return PassedVariables(
             found.env, tuple(map(hidden, doubts)), absent=tuple(map(hidden, absent)), removed=removed
         )
-    return None if found is None or found.remedy == NO_START_REMEDY else _unknown(words[0], env)
+    return None if found is None or found.remedy in NO_START_REMEDIES else _unknown(words[0], env)
 
 
 def _unknown(program: str, env: dict[str, str | None]) -> PassedVariables:

@@ -16,7 +16,7 @@ from policy.intake.command.kubernetes_references import expand_words
 from policy.intake.command.program_walk import server_of
 from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.command.script_context import RayJob, ScriptContext
-from policy.intake.command.vllm_command import NO_START_REMEDY, ServerCommand, UnreadableCommand
+from policy.intake.command.vllm_command import NO_START_REMEDIES, ServerCommand, UnreadableCommand
 from policy.intake.command.volume_paths import NO_VOLUMES, VolumePaths
 from policy.intake.command_line import Installation  # noqa: TC001  # as above
 from policy.stated_secrets import secret_values
@@ -92,7 +92,7 @@ def ray_start(
     secrets, shown = frozenset(budget.secrets), secret_values(env, (), budget.secrets)
     if not isinstance(found, ServerCommand) or found.words is not job.words:
         why = found.why if isinstance(found, UnreadableCommand) else NO_RAY_START
-        is_possible = isinstance(found, UnreadableCommand) and found.remedy != NO_START_REMEDY
+        is_possible = isinstance(found, UnreadableCommand) and found.remedy not in NO_START_REMEDIES
         return RayStart({}, is_read=False, doubts=[shown.hidden(why)], secrets=secrets, is_possible=is_possible)
     doubts = [shown.hidden(doubt) for doubt in found.doubts]
     return RayStart(found.env, True, found.folders, doubts, found.installation, job.files, secrets, volumes=volumes)

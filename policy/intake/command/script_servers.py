@@ -23,6 +23,7 @@ from policy.intake.command.replaced_triton import replaced_triton
 from policy.intake.command.script_installations import IMAGE_ENVIRONMENT, ScriptInstallations
 from policy.intake.command.subshells import commands_within
 from policy.intake.command.vllm_command import (
+    NO_START_REMEDIES,
     NO_START_REMEDY,
     ServerCommand,
     UnreadableCommand,
@@ -373,7 +374,7 @@ def _with_doubts(
         first.warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
     if any(_invocation(found) != _invocation(first) for found in started[1:]):
         first.doubts.append(f"the script starts vLLM {len(started)} times with different arguments or variables")
-    if unread is not None and unread.remedy != NO_START_REMEDY:
+    if unread is not None and unread.remedy not in NO_START_REMEDIES:
         first.doubts.append(f"{unread.why}, and the script runs it as well")
     for found in started[1:]:
         first.doubts.extend(found.doubts[:1])

@@ -80,7 +80,7 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
     """Parse the options from ``at`` on.
 
     `-o` and `-O` take a value even when combined with others: `-ceo pipefail`. With `-n` or `-o noexec` a shell runs
-    nothing, unless it has `-i`. After a short option bash and dash refuse a long one.
+    nothing, unless it has `-i`. After a short option bash refuses a long one, and dash refuses each.
     """
     found: set[str] = set()
     start = at
@@ -132,9 +132,9 @@ def shell_options(program: str, words: Sequence[str], at: int) -> ShellOptions:
 
 
 def _long(program: str, word: str) -> str:
-    """The name of a long option; empty if the word is not one."""
+    """The name of a long option; empty if the word is not one. dash has none."""
     name = word.removeprefix("-").removeprefix("-")
-    is_long = word.startswith("--") or (program == "bash" and word.startswith("-"))
+    is_long = (word.startswith("--") and program != "dash") or (program == "bash" and word.startswith("-"))
     return name if is_long and name in LONG_OPTIONS else ""
 
 

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 NO_START_REMEDY: Final = "so nothing starts it; remove what comes before"
+OPTION_REMEDY: Final = "so nothing starts it; remove the option"
+ORDER_REMEDY: Final = "so nothing starts it; write the option before the others, or remove it"
+NO_START_REMEDIES: Final = frozenset({NO_START_REMEDY, OPTION_REMEDY, ORDER_REMEDY})
+"""The remedies of commands that certainly start nothing."""
 SERVICE_REMEDY: Final = "write its `llm_configs` in a RayService"
 DEPLOYMENT_REMEDY: Final = "and its command and variables are not read; send its arguments as a deployment"
 SNAPSHOT_REMEDY: Final = "which are not read; send `vllm serve MODEL …` with the flags that it was created with"
@@ -145,12 +149,14 @@ def unknown_option(words: list[str], places: list[str], at: int, option: str) ->
     return UnreadableCommand(why, places[words.index(option, at)], mentions_vllm(" ".join(words[at:])))
 
 
-def refused_program(words: list[str], places: list[str], at: int, why: str) -> UnreadableCommand | None:
+def refused_program(
+    words: list[str], places: list[str], at: int, why: str, remedy: str = NO_START_REMEDY
+) -> UnreadableCommand | None:
     """Why the program at a position does not start the server that its arguments name; None if they name none."""
     rest = words[at + 1 :]
     if not passes_server(rest) and STARTS_VLLM.search(" ".join(rest)) is None:
         return None
-    return UnreadableCommand(why, places[at], names_vllm=True, remedy=NO_START_REMEDY)
+    return UnreadableCommand(why, places[at], names_vllm=True, remedy=remedy)
 
 
 def sourced_file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
