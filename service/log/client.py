@@ -88,6 +88,8 @@ class LogClient(asyncio.Protocol):
         self._process: subprocess.Popen[bytes] | None = None
         self._killed: subprocess.Popen[bytes] | None = None
         """The last log process that hung."""
+        self._was_silent = False
+        """Whether the log process was silent for too long at the last look."""
         self._buffer = b""
         self._closing = False
         self._acknowledged = asyncio.Event()
@@ -238,7 +240,8 @@ class LogClient(asyncio.Protocol):
         for batch in self._sent.values():
             if batch.since < late:
                 _resolve(batch.waiting, "the log does not answer")
-        if self._sent and self._is_silent(MAX_SILENCES) and self._process is not None:
+        was_silent, self._was_silent = self._was_silent, bool(self._sent) and self._is_silent(MAX_SILENCES)
+        if was_silent and self._was_silent and self._process is not None:  # once, it may be that both were stopped
             self._kill(self._process)
         self._sweeping = bool(self._sent)
         if self._sweeping:

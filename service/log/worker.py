@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 BATCH: Final = 1000
 """The maximum number of rows written together."""
-BACKLOG: Final = 4000
-"""Rows that may wait for a slow store; if there are so many, all are spilled."""
+BACKLOG: Final = 6000
+"""Rows that may wait for a slow store; if there are so many, they are spilled. A request has at most 5000 waiting."""
 RETRY: Final = 1.0
 """Seconds between two attempts to use a failed store."""
 NOT_RECORDED: Final = "neither the store nor the local disk accepted it"
@@ -94,8 +94,7 @@ class LogWorker:
             ending = self._ending  # read before the queue, so that no batch is missed
             self._finish_task()
             if not self.counts.store_up or (self._pending is not None and self._waiting() >= BACKLOG):
-                while self._queue:
-                    self._spill_batch(self._batch())
+                self._spill_waiting()
             if self._pending is None:
                 self._start_next()
             if ending and not self._queue and (self._pending is None or self._pending.batch is None):
@@ -196,10 +195,26 @@ class LogWorker:
         else:
             self._spill_batch(batch)
 
-    def _spill_batch(self, batch: _RowBatch) -> None:
+    def _spill_waiting(self) -> None:
+        """Spill the rows that wait now, as others may arrive as fast as they are spilled.
+
+        If the disk does not accept them and the store works, they wait on.
+        """
+        left = self._waiting()
+        while left > 0:
+            batch = self._batch()
+            left -= len(batch.rows)
+            if not self._spill_batch(batch, may_wait=self.counts.store_up):
+                self._queue.appendleft(batch)
+                return
+
+    def _spill_batch(self, batch: _RowBatch, *, may_wait: bool = False) -> bool:
+        """Spill a batch. If the disk does not accept it, it is lost, or the result is false if it ``may_wait``."""
         try:
             self._spill.write(batch.rows)
         except SpillFailed as error:
+            if may_wait:
+                return False
             self.counts.lost += len(batch.rows)
             self.counts.last_error = f"{self._spill_reason}; {error}"
             self.counts.can_record = False
@@ -209,6 +224,7 @@ class LogWorker:
             self.counts.can_record = True
             self.counts.spilled += len(batch.rows)
             self._acknowledge(batch.numbers, None)
+        return True
 
     def _acknowledge(self, batches: list[int], error: str | None) -> None:
         self.counts.spill_bytes = self._spill.size()
