@@ -237,8 +237,11 @@ class Connection(HttpToolsProtocol):
     def _has_unsent(self) -> bool:
         """Whether anything that was written has not arrived at the client's system."""
         size = bytearray(4)
+        found = self.transport.get_extra_info("socket")
+        if found is None:  # the connection has just been lost
+            return False
         with suppress(OSError):
-            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, size)
+            fcntl.ioctl(found.fileno(), termios.TIOCOUTQ, size)
         return any(size) or self.transport.get_write_buffer_size() > 0
 
     def _has_unread(self) -> bool:
