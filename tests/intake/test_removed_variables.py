@@ -22,8 +22,12 @@ SERVE = "vllm serve dense"
 REMOVING = [
     *(f"unset {VARIABLE}; {SERVE}", f"env -u {VARIABLE} {SERVE}", f"env -i PATH=/bin {SERVE}"),
     f"bash -c 'unset {VARIABLE}; exec {SERVE}'",
+    *(f"env -iu OTHER PATH=/bin {SERVE}", f"export OTHER=1; env -iu OTHER PATH=/bin {SERVE}"),
 ]
-KEEPING = [f"unset -f {VARIABLE}; {SERVE}", f"env -u OTHER {SERVE}", f"env -u {VARIABLE} true; {SERVE}"]
+KEEPING = [
+    *(f"unset -f {VARIABLE}; {SERVE}", f"env -u OTHER {SERVE}", f"env -u {VARIABLE} true; {SERVE}"),
+    *(f"B=1 {SERVE} & unset {VARIABLE}; wait", f"B=1 {SERVE}; unset {VARIABLE}"),
+]
 MAYBE_REMOVING = [f"if [ -f /x ]; then unset {VARIABLE}; fi; {SERVE}", f"unset {VARIABLE}; {VARIABLE}=0; {SERVE}"]
 
 
@@ -47,6 +51,12 @@ def test_a_variable_that_the_command_keeps_is_set(ask: Asking, command: str) -> 
 @table("command", MAYBE_REMOVING)
 def test_a_variable_that_the_command_may_remove_is_not_known(ask: Asking, command: str) -> None:
     assert decided(ask, command, **{VARIABLE: "0"}) == ("v2", True)
+
+
+def test_servers_of_a_script_that_may_have_other_values_are_told_apart(ask: Asking) -> None:
+    """The first has none, and that of the second is not known."""
+    found = ask(f"unset {VARIABLE}; {SERVE} & [ -f x ] && export {VARIABLE}=0; {SERVE}", env={VARIABLE: "1"})
+    assert any("with different arguments or variables" in each for each in found.warnings)
 
 
 @pytest.mark.parametrize("command", REMOVING)

@@ -117,6 +117,9 @@ class EnvWords:
             has_options = has_options and word not in {"-", "--"}
             if _clears_environment(word) or (option == "unset" and value == PATH):
                 self.has_path = False
+            if _clears_environment(word):
+                self._clear(own, env, set_at, budget)
+                removed.update(own)
             if option == "unset" and any(map(is_uncertain, used)):
                 self._forget(used[-1], own, env, set_at, budget)
                 removed.clear()
@@ -124,9 +127,6 @@ class EnvWords:
                 own[value] = None
                 set_at[value] = self.places[self.at]
                 removed.add(value)
-            elif _clears_environment(word):
-                self._clear(own, env, set_at, budget)
-                removed.update(own)
             if option == "split-string":
                 self._split(value or "", width, {**env, **own}, budget)
             else:

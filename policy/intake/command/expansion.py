@@ -205,5 +205,5 @@ class ExpansionBudget(Struct, gc=False):
         if self.request is None:
             return
         self.request.spend(characters)
-        if self.request.is_exhausted:
+        if self.request.remaining < 0:
             raise ExpansionExhausted(EXHAUSTED_MESSAGE)

@@ -118,7 +118,7 @@ def server_of(
         if found.installation is None and walk.installation is not None:
             found = replace(found, installation=walk.installation)
         if walk.removed:
-            found = without_variables(found, walk.removed)
+            found = without_variables(found, walk.removed, context.budget)
         walk.set_at.update(found.set_at)
         folders = (*walk.folders, *found.folders)
         programs = (*walk.programs, *walk.loaded, *found.programs)

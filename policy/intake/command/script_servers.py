@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -277,7 +277,7 @@ def server_in_script(
             piped = None
         found = find(command.words, [place] * len(command.words), env, command.env, inner)
         if command.removed and isinstance(found, ServerCommand):
-            found = without_variables(found, command.removed)
+            found = without_variables(found, command.removed, context.budget)
         if command.unreached and isinstance(found, ServerCommand):
             never.append((found, command.unreached))
             continue
@@ -382,5 +382,5 @@ def _with_doubts(
     return first
 
 
-def _invocation(found: ServerCommand) -> tuple[list[str], dict[str, str | None], bool, Installation | None]:
-    return found.words, found.env, found.serve, found.installation
+def _invocation(found: ServerCommand) -> tuple[Any, ...]:
+    return found.words, found.env, found.removed, found.serve, found.installation

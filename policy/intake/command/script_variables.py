@@ -398,7 +398,9 @@ class ScriptVariables(Struct):
 
     def removed_without(self, assignments: Mapping[str, str | None]) -> Collection[str]:
         """The variables that a command with assignments before it certainly does not have."""
-        if not (self.removed and assignments):
+        if not self.removed:
+            return ()
+        if not assignments:
             return self.removed
         self.budget.copy(len(self.removed))
         return self.removed.difference(assignments)

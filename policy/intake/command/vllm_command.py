@@ -41,6 +41,8 @@ from policy.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from policy.intake.command.expansion import ExpansionBudget
+
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 NO_START_REMEDY: Final = "so nothing starts it; remove what comes before"
@@ -103,8 +105,13 @@ class UnreadableCommand(Struct, frozen=True, gc=False):
     is_any_program: bool = False
 
 
-def without_variables(server: ServerCommand, removed: Collection[str]) -> ServerCommand:
-    """The server of a command that certainly does not have variables, except for those that its own words set."""
+def without_variables(server: ServerCommand, removed: Collection[str], budget: ExpansionBudget) -> ServerCommand:
+    """The server of a command that certainly does not have variables, except for those that its own words set.
+
+    Raises:
+        ShellSyntaxError: more variables are copied than the ``budget`` allows.
+    """
+    budget.copy(len(removed))
     return replace(server, removed=server.removed.union(name for name in removed if name not in server.set_at))
 
 

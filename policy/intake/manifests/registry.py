@@ -77,6 +77,8 @@ KAITO: Final = "kaito.sh"
 KTHENA: Final = "workload.serving.volcano.sh"
 CONFIG_MAP: Final = ("", "ConfigMap")
 SECRET: Final = ("", "Secret")
+SERVICE_ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"  # noqa: S105  # a type of Secret
+"""The type of a Secret to which a controller adds keys."""
 CLUSTER_RUNTIME: Final = (KSERVE, "ClusterServingRuntime")
 RUNTIMES: Final = ((KSERVE, "ServingRuntime"), CLUSTER_RUNTIME)
 LLM_CONFIG: Final = (KSERVE, "LLMInferenceServiceConfig")
@@ -377,12 +379,18 @@ def _collect_referenced(node: ManifestNode) -> None:
 
 
 def _collect_secret(node: ManifestNode) -> None:
-    """Add the names of a Secret's keys, never their values; none if it may have others."""
+    """Add the names of a Secret's keys, never their values; none if it may have others.
+
+    One without keys is filled by a controller, as that of a service account is.
+    """
     metadata = node.value.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     parts = [{} if node.value.get(field) is None else node.value[field] for field in ("data", "stringData")]
-    if isinstance(name, str) and all(isinstance(part, dict) for part in parts):
-        node.reader.add_secret(_namespace(node), name, {key for part in parts for key in part})
+    if not isinstance(name, str) or not all(isinstance(part, dict) for part in parts):
+        return
+    keys = {key for part in parts for key in part}
+    if keys and node.value.get("type") != SERVICE_ACCOUNT_TOKEN:
+        node.reader.add_secret(_namespace(node), name, keys)
 
 
 def _read(node: ManifestNode) -> None:

@@ -170,6 +170,7 @@ def test_whole_config_maps_are_read_if_the_manifest_has_them(optional: dict[str,
 
 
 MAPPED = {"configMapRef": {"name": "c"}}
+TOKEN = "kubernetes.io/service-account-token"
 SECRETS = {"secretRef": {"name": "s"}}
 
 
@@ -225,7 +226,9 @@ def test_a_command_has_the_value_of_a_config_map_before_a_secret() -> None:
         ({"data": {"HF_TOKEN": "x"}}, {NAME: "1", "HF_TOKEN": None}, []),
         ({"stringData": {"HF_TOKEN": "x"}, "data": None}, {NAME: "1", "HF_TOKEN": None}, []),
         ({"data": {"A": "x"}, "stringData": {NAME: "0"}}, {NAME: None, "A": None}, []),
-        ({}, {NAME: "1"}, []),
+        ({}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
+        ({"data": {}}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
+        ({"type": TOKEN, "data": {"a": "x"}}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
         ({"data": "{{ values }}"}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
         ({"metadata": {"name": "other"}}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
         ({"metadata": []}, {NAME: "1"}, [REPLACED_VARIABLE.format("the Secret `s`")]),
