@@ -17,6 +17,7 @@ const SHARED_KINDS = new Set([
   "HelmChartConfig",
   "LLMInferenceServiceConfig",
   "OpenModel",
+  "Secret",
   "Service",
   "ServingRuntime",
 ]);
