@@ -175,10 +175,16 @@ Deployments that no longer start
 Deployments with another runner
   architecture-allowlist: V1 → V2, 0.24.0
     e.g. {"model_config": {"architectures": ["Qwen2ForCausalLM"]}}
+Deployments that vLLM alone decides otherwise
+  architecture-allowlist: V1 (vLLM alone: V1 → V2), 0.24.0
+    e.g. {"model_config": {"architectures": ["Qwen2ForCausalLM"]}, "kv_transfer_config": {}}
+  architecture-allowlist: V1 (vLLM alone: V1 → V2 (fails to start)), 0.24.0
+    e.g. {"model_config": {"architectures": ["FalconMambaForCausalLM", "Qwen2ForCausalLM"]},
+    "kv_transfer_config": {}}
 Same runner and start, other reasons or texts: 4 classes, by architecture-allowlist; `--full` lists
 them
 
-6 classes of deployments are affected, by architecture-allowlist, in 1 of 83 releases
+8 classes of deployments are affected, by architecture-allowlist, in 1 of 83 releases
 """,
     "remove a rule": """\
 elastic-ep (upstream, exclude-v2): removed, 0.24.0–0.31.0: if parallel_config.enable_elastic_ep is
@@ -203,9 +209,19 @@ Deployments that now start
   elastic-ep: V2 (fails to start) → V2, 10 releases: 0.24.0–0.31.0
     e.g. in 0.24.0–0.28.0: {"env": {"VLLM_USE_V2_MODEL_RUNNER": true}, "parallel_config":
     {"enable_elastic_ep": true}}
+Deployments that vLLM alone decides otherwise
+  elastic-ep: V1 (vLLM alone: V2 (fails to start) → V2), 0.24.0
+    e.g. {"model_config": {"is_diffusion": true}, "kv_transfer_config": {}, "parallel_config":
+    {"enable_elastic_ep": true}}
+  elastic-ep: V1 (vLLM alone: V1 → V2), 0.24.0
+    e.g. {"model_config": {"architectures": ["DeepseekV2ForCausalLM"]}, "kv_transfer_config": {},
+    "parallel_config": {"enable_elastic_ep": true}}
+  elastic-ep: V1 (vLLM alone: V1 → V2 (fails to start)), 0.24.0
+    e.g. {"model_config": {"architectures": ["FalconMambaForCausalLM", "DeepseekV2ForCausalLM"]},
+    "kv_transfer_config": {}, "parallel_config": {"enable_elastic_ep": true}}
 Same runner and start, other reasons or texts: 14 classes, by elastic-ep; `--full` lists them
 
-28 classes of deployments are affected, by elastic-ep, in 10 of 83 releases
+31 classes of deployments are affected, by elastic-ep, in 10 of 83 releases
 """,
     "change texts": """\
 kv-connector-fallback (house, fallback-v1)
