@@ -11,10 +11,8 @@ for the web server are left out.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from contextlib import contextmanager
-from posixpath import commonpath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.expansion import ExpansionExhausted
 from policy.intake.command.huggingface_server import (
@@ -25,7 +23,6 @@ from policy.intake.command.huggingface_server import (
     server_words,
     size_flags,
 )
-from policy.intake.command.paths import absolute_path
 from policy.intake.manifests import images
 from policy.intake.manifests.draft import TEMPLATE, EngineDraft
 from policy.intake.manifests.engine_doubts import engine_doubt
@@ -48,6 +45,7 @@ from policy.intake.manifests.kserve_runtimes import (
     runtime_of,
     wanted_runtime,
 )
+from policy.intake.manifests.kserve_storage import storage_models, storage_mounts
 from policy.intake.manifests.pods import pod_containers, read_container, read_passing_containers, read_pod
 from policy.intake.manifests.signs import shows_vllm
 from policy.intake.manifests.storage import hub_name, mount
@@ -83,11 +81,8 @@ SIZE_VARIABLES: Final = ((PIPELINE, "pipelineParallelSize"), (TENSOR, "tensorPar
 """The variables that KServe sets in a predictor with workers, and their fields of ``workerSpec``."""
 NODE_VARIABLES: Final = ("RAY_NODE_COUNT", "REQUEST_GPU_COUNT")
 """The variables that KServe computes from the sizes and the requested GPUs."""
-CLAIM: Final = "pvc://"
 STORAGE_CONTAINERS: Final = ("kserve-container", "worker-container", TRANSFORMER)
 """The only containers of a pod in which KServe mounts ``storageUris``."""
-STORAGE_URI: Final = "STORAGE_URI"
-"""The variable by which a user's container names a model; KServe mounts it at ``MODEL_PATH``."""
 MOUNTED_SCHEMES: Final = frozenset({"pvc", "oci"})
 """The storage schemes for which KServe sets ``MODEL_DIR`` in a predictor with workers."""
 EXPLAINERS: Final = ("art", "alibi", "aix")
@@ -198,9 +193,9 @@ def _read_explainer(document: ManifestNode, explainer: ManifestNode) -> None:
             continue
         with _component_doubts(document, explainer, EXPLAINER):
             draft = read_container(
-                container, explainer, _storage_mounts(explainer), replaced_variables=OVERWRITTEN_VARIABLES
+                container, explainer, storage_mounts(explainer), replaced_variables=OVERWRITTEN_VARIABLES
             )
-            draft.models.update(_storage_models(explainer))
+            draft.models.update(storage_models(explainer))
             if draft.starts_vllm():
                 if container.get("storageUri").value:
                     draft.mounts.add(MODEL_PATH)
@@ -222,8 +217,8 @@ def _component_doubts(document: ManifestNode, component: ManifestNode, table: Fi
 def _read_component(document: ManifestNode, component: ManifestNode, table: FieldTable) -> None:
     """Read the containers of a component with the fields of a table."""
     with _component_doubts(document, component, table):
-        paths = dict.fromkeys(STORAGE_CONTAINERS, _storage_mounts(component))
-        models = dict.fromkeys(STORAGE_CONTAINERS, _storage_models(component))
+        paths = dict.fromkeys(STORAGE_CONTAINERS, storage_mounts(component))
+        models = dict.fromkeys(STORAGE_CONTAINERS, storage_models(component))
         read_pod(component, mounts=paths, models=models, replaced_variables=OVERWRITTEN_VARIABLES)
 
 
@@ -256,7 +251,7 @@ def _read_predictor(document: ManifestNode, predictor: ManifestNode, rendered: l
 
 def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list[ManifestNode]) -> None:
     model, workers = predictor.get("model"), predictor.get("workerSpec")
-    mounts = dict.fromkeys(STORAGE_CONTAINERS, _storage_mounts(predictor))
+    mounts = dict.fromkeys(STORAGE_CONTAINERS, storage_mounts(predictor))
     has_workers = workers.is_object()
     wanted = runtime = None
     if model.is_object():
@@ -269,7 +264,7 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
             added,
             by_image=not model.is_object(),
             mounts=mounts,
-            models=dict.fromkeys(STORAGE_CONTAINERS, _storage_models(predictor)),
+            models=dict.fromkeys(STORAGE_CONTAINERS, storage_models(predictor)),
             replaced_variables=OVERWRITTEN_VARIABLES,
         )
     if wanted is not None:
@@ -284,47 +279,6 @@ def _read_models(document: ManifestNode, predictor: ManifestNode, rendered: list
             runtime = runtime_of(model.reader, wanted)
             _add_rendered(rendered, predictor, model, runtime)
             _read_model(document, predictor, model, wanted, runtime, added)
-
-
-def _storage_mounts(component: ManifestNode) -> list[str]:
-    """The paths at which KServe mounts the ``storageUris`` of a component, or the model of ``STORAGE_URI``.
-
-    Each claim is a volume. The other URIs share one volume, which is mounted at their common folder.
-    """
-    claims: list[str] = [MODEL_PATH] if _storage_variables(component.value) else []
-    others: list[str] = []
-    for item in component.get("storageUris").items():
-        path = absolute_path(item.get("mountPath").text() or MODEL_PATH)
-        (claims if (item.get("uri").text() or "").startswith(CLAIM) else others).append(path)
-    return [*claims, *([commonpath(others)] if others else [])]
-
-
-def _storage_models(component: ManifestNode) -> dict[str, str]:
-    """The names on the hub of the models that KServe mounts, by their paths.
-
-    A path at which several URIs are, whatever their schemes, has no name: which files are there is not known.
-    """
-    uris = [
-        (absolute_path(item.get("mountPath").text() or MODEL_PATH), item.get("uri").text() or "")
-        for item in component.get("storageUris").items()
-    ]
-    stated = [variable.get("value") for variable in _storage_variables(component.value)]
-    if stated:
-        uri = stated[0] if all(value == stated[0] for value in stated) else None
-        uris.append((MODEL_PATH, uri if isinstance(uri, str) else ""))
-    counts = Counter(path for path, _ in uris)
-    return {path: name for path, uri in uris if counts[path] == 1 and (name := hub_name(uri))}
-
-
-def _storage_variables(component: object) -> list[dict[str, Any]]:
-    """The variables ``STORAGE_URI`` of a component's containers; invalid values are reported elsewhere."""
-    containers = component.get("containers") if isinstance(component, dict) else None
-    variables = (container.get("env") for container in _mappings(containers))
-    return [variable for env in variables for variable in _mappings(env) if variable.get("name") == STORAGE_URI]
-
-
-def _mappings(items: object) -> list[dict[str, Any]]:
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _worker_variables(workers: ManifestNode, runtime: ServingRuntime | None) -> dict[str, str | None]:
@@ -355,9 +309,7 @@ def _read_model(
     name = wanted.name if runtime is None else runtime.name
     base = None if runtime is None else runtime.container
     is_unknown = runtime is None and not is_shipped(name, model_format)
-    draft = read_container(
-        model, mounts=_storage_mounts(predictor), replaced_variables={*OVERWRITTEN_VARIABLES, *added}
-    )
+    draft = read_container(model, mounts=storage_mounts(predictor), replaced_variables={*OVERWRITTEN_VARIABLES, *added})
     uri = model.get("storageUri").text()
     is_multinode = runtime is None and runs_multinode(name, model_format, draft, has_workers=bool(added))
     if is_multinode:
@@ -409,7 +361,7 @@ def _read_model(
 
 def _mount_models(own: EngineDraft, predictor: ManifestNode, model: ManifestNode, uri: str | None) -> None:
     """Add the names of a predictor's models, and the mount of the one at ``uri``."""
-    own.models.update(_storage_models(predictor))
+    own.models.update(storage_models(predictor))
     if uri is not None:
         mount(own, uri, MODEL_PATH)
     elif model.get("storage").value is not None:
