@@ -68,7 +68,6 @@ class SymbolicRules:
         self.alone = (
             self.decision if self.both is self.upstream else self._decision(self.upstream, self.upstream.refuses)
         )
-        self.runner, self.starts = self.decision.runner, self.decision.starts
 
     def _ruling(
         self, *, upstream_only: bool, variable: bool | None = None, with_leaving: bool = True
@@ -189,14 +188,6 @@ class SymbolicRules:
             )
             for n, refusal in enumerate(self.upstream.refuses)
         ]
-
-    def reasons(self) -> dict[tuple[Any, ...], Any]:
-        """The condition of each possible reason, refusal and warning of an answer, by rule and text."""
-        return self.decision.reasons
-
-    def outcomes(self) -> dict[str | None, Any]:
-        """The condition of each outcome."""
-        return self.decision.outcomes
 
     def _decision(self, ruling: SymbolicRuling, refuses: list[Any]) -> SymbolicDecision:
         """The decision by a ruling, where ``refuses`` has the conditions under which each rule refuses to start."""
