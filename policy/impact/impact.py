@@ -87,9 +87,10 @@ class Impact:
         answers: dict[str, ReleaseAnswer | Undecided] = {}
         by_ruleset: dict[int, ReleaseAnswer | Undecided] = {}
         own = request.vllm_version.removeprefix("v") if self._from_own else None
-        if own is not None:
+        # a target of the same name has an answer of its own: for an image it may be less certain which release runs
+        if own is not None and all(target.name != own for target in self._targets):
             answers[own] = self._answer(request)
-        for target in self._targets:  # also the own one: that it runs may be assumed, or less certain for its image
+        for target in self._targets:
             ruleset = id(self._policy.ruleset(target.release))
             shared = request.deployment is None and not target.without_v1
             if shared and ruleset in by_ruleset:
