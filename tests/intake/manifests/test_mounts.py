@@ -385,6 +385,21 @@ def test_a_mount_hides_files_in_any_spelling_of_its_path(config: str, other: str
     assert found.files == ({"/c/f.yaml": "model: dense"} if is_read else {})
 
 
+def check_options_file(ask: Asking, folder: str, container: dict[str, Any], *, is_read: bool) -> None:
+    """Check whether a container reads its options from ``f.yaml`` of a ConfigMap that is mounted at a folder."""
+    document = pod("/e", **container)
+    spec = document["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": folder})
+    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
+    text = 'model: dense\nkv-transfer-config: \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'\n'
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": text}}
+    if is_read:
+        assert decision_of(ask, [document, data]).runner == "v1"
+    else:
+        with pytest.raises(RequestInvalid, match=r"f\.yaml` is not given"):
+            decision_of(ask, [document, data])
+
+
 @table(
     ("container", "is_read"),
     [
@@ -404,17 +419,7 @@ def test_a_mount_hides_files_in_any_spelling_of_its_path(config: str, other: str
 def test_the_path_of_a_file_of_options_is_that_in_the_working_folder(
     ask: Asking, container: dict[str, Any], *, is_read: bool
 ) -> None:
-    document = pod("/e", **container)
-    spec = document["spec"]
-    spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": "/c"})
-    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
-    text = 'model: dense\nkv-transfer-config: \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'\n'
-    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": text}}
-    if is_read:
-        assert decision_of(ask, [document, data]).runner == "v1"
-    else:
-        with pytest.raises(RequestInvalid, match=r"f\.yaml` is not given"):
-            decision_of(ask, [document, data])
+    check_options_file(ask, "/c", container, is_read=is_read)
 
 
 @table(
@@ -431,17 +436,7 @@ def test_the_path_of_a_file_of_options_is_that_in_the_working_folder(
 def test_a_relative_file_of_options_may_be_in_the_folder_of_the_image(
     ask: Asking, container: dict[str, Any], *, is_read: bool
 ) -> None:
-    document = pod("/e", **container)
-    spec = document["spec"]
-    spec["containers"][0]["volumeMounts"].append({"name": "c", "mountPath": "/vllm-workspace/c"})
-    spec["volumes"].append({"name": "c", "configMap": {"name": "c"}})
-    text = 'model: dense\nkv-transfer-config: \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'\n'
-    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"f.yaml": text}}
-    if is_read:
-        assert decision_of(ask, [document, data]).runner == "v1"
-    else:
-        with pytest.raises(RequestInvalid, match=r"f\.yaml` is not given"):
-            decision_of(ask, [document, data])
+    check_options_file(ask, "/vllm-workspace/c", container, is_read=is_read)
 
 
 @pytest.mark.parametrize("other", ["/c/f.yaml", "/c/f.yaml/", "//c/./f.yaml"])
