@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -112,12 +112,15 @@ def write_report(report: ReportT, form: Format[ReportT], output: Path | None) ->
 def _output_file(output: Path | None) -> Iterator[IO[bytes]]:
     """The file to write, or standard output; the command fails if it cannot be written.
 
-    A file has its new content only if the block succeeds.
+    A file has its new content only if the block succeeds. What a library prints meanwhile, such as Ray that a worker
+    has ended, goes to standard error: standard output has only the report.
     """
     if output is None:
         sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        target = sys.stdout.buffer
+        with redirect_stdout(sys.stderr):
+            yield target
+        target.flush()
         return
     try:
         with written(output) as target:
