@@ -49,11 +49,13 @@ from policy.intake.assumptions import find_assumptions, transformers_to_try
 from policy.intake.command.expansion import EXHAUSTED_MESSAGE, current_expansion, reading_again
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
+from policy.intake.derive.without_models import derived_facts, has_models
 from policy.intake.intake import derive_facts
 from policy.intake.model_lookup import no_models
 from policy.intake.refused_arguments import ArgumentsRefused
 from policy.intake.result import facts_with_origin, without_secrets_in_facts
 from policy.intake.unused_models import ModelUse
+from policy.messages import listed
 from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
 from policy.rules.effects import Layer, Outcome, Runner
@@ -582,6 +584,7 @@ class Policy:
                 warnings=[
                     *decision.warnings,
                     *intake.warnings,
+                    *_not_derived(result),
                     *([] if launch_errors else result.possible_launch_errors),
                     *_unused_models(request, intake),
                 ],
@@ -598,10 +601,10 @@ class Policy:
         if not release.verified and not is_other:
             warnings.append(not_checked(request.vllm_version, release.decided_as))
         if result.today > ruleset.quiet_until:
-            listed = sorted(
+            dated = sorted(
                 n for n in (*ruling.standing, *ruling.advice, *ruling.problems, *ruling.ended) if n in ruleset.dated
             )
-            for n in listed:
+            for n in dated:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
 
@@ -692,6 +695,23 @@ def _unless_refused(request: Request, read: Callable[[Request], Found]) -> Found
         if error.problem == INTERNAL_ERROR:
             raise
         return None
+
+
+def _not_derived(result: RequestEvaluation) -> list[str]:
+    """A warning for each rule that reads facts that are not derived in a release without tables of models."""
+    release = result.request.release.decided_as
+    if has_models(release):
+        return []
+    derived, warnings = derived_facts(series(release)), []
+    for item in result.ruleset.rules:
+        facts = sorted({leaf.fact for leaf in item.leaves if leaf.fact not in derived})
+        is_unused = item.rule.layer is Layer.HOUSE and result.request.upstream_only
+        if facts and not is_unused and not item.rule.has_ended(result.today):
+            warnings.append(
+                f"the rule `{item.rule.id}` reads {listed(facts)}, not derived from deployments of vLLM {release} and "
+                "so assumed to be the default; ask with `facts` to state it"
+            )
+    return warnings
 
 
 def _unused_models(request: Request, intake: IntakeResult) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -9,17 +10,20 @@ import pytest
 from representatives import slow_except
 from tables import table
 
+from policy.checks.candidate import overlay
 from policy.errors import RequestInvalid
 from policy.intake.command.flags import flags
 from policy.intake.derive.without_models import has_models
 from policy.intake.model.tables import releases_with_flags
+from policy.policy import Policy
 from policy.request.request import read_request
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policy.decision.decision import Decision
-    from policy.policy import Policy
 
 V2 = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 MALFORMED = "invalid literal for int() with base 10: 'yes'"
@@ -166,6 +170,44 @@ def test_only_facts_that_were_derived_are_shown(policy: Policy) -> None:
         "0.11.0": {runner: (None, "assumed"), engine: (None, "assumed"), **stated},
         "0.12.0": {runner: (False, "assumed"), "model_config.logprobs_mode": ("raw_logits", "args[2]"), **stated},
     }
+
+
+def house_rule(name: str, when: Any) -> str:
+    rule = {
+        "id": name, "title": "A house rule", "effect": "advise", "owner": "tests", "review_by": "2040-01-01",
+        "blocked_by": "nothing", "why": "For the test.", "references": ["https://example.org"],
+        "releases": [{"vllm": ">=0.11", "text": "a text", "when": when}],
+    }
+    return json.dumps(rule)
+
+
+def test_a_rule_that_reads_what_is_not_derived_is_named(sources: Sources) -> None:
+    read = {
+        "of-lora": {"any": [{"lora_config": "present"}, {"model_config.is_moe": True}]},
+        "of-method": {"speculative_config.method": "eagle"},
+        "of-tensors": {"parallel_config.tensor_parallel_size": {"at_least": 5}},
+    }
+    rules = [house_rule(name, when) for name, when in read.items()]
+    policy = Policy(load(Sources(overlay(sources.rules, rules, [])[0])))
+    text = "the rule `{}` reads {}, not derived from deployments of vLLM {} and so assumed to be the default; ask with "
+    texts = {
+        release: [
+            each for each in decided(policy, release, "--enable-lora", "-tp", "2").warnings if each.startswith("the r")
+        ]
+        for release in ("0.11.2", "0.18.0")
+    }
+    lora = "`lora_config`, `model_config.is_moe`"
+    assert texts == {
+        "0.11.2": [
+            text.format("of-lora", lora, "0.11.2") + "`facts` to state it",
+            text.format("of-method", "`speculative_config.method`", "0.11.2") + "`facts` to state it",
+        ],
+        "0.18.0": [text.format("of-lora", lora, "0.18.0") + "`facts` to state it"],
+    }
+    body = {"vllm_version": "0.18.0", "layers": ["upstream"], "deployment": {"args": ["--model", "org/model"]}}
+    assert policy.decide(read_request(body, policy.releases), date(2026, 1, 1)).warnings == [
+        NOT_CHECKED.format("0.18.0")
+    ]
 
 
 def test_given_models_are_not_read_and_not_reported_as_unused(policy: Policy) -> None:

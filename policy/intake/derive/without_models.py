@@ -35,6 +35,17 @@ METHODS: Final = FACTS[METHOD].choices
 """The methods of speculative decoding; one that is not stated may be any of them."""
 NGRAM: Final = frozenset({"ngram", "[ngram]"})
 
+_DERIVED: Final = frozenset(
+    {
+        *(VARIABLE, ENGINE_VARIABLE, "model_config", *FACT_OF_SIZE.values()),
+        *("kv_transfer_config", "kv_transfer_config.kv_connector", "kv_transfer_config.kv_role", "ec_transfer_config"),
+        *("platform.is_tpu", "platform.is_out_of_tree", "platform.plugin", "omni"),
+    }
+)
+_DERIVED_WITH_V2: Final = _DERIVED | {
+    *(f"model_config.{LOGPROBS_MODE}", "model_config.runner_type", "speculative_config", METHOD)
+}
+
 
 def has_models(release: str) -> bool:
     """Whether the release has tables of models, so that all facts can be derived."""
@@ -47,6 +58,14 @@ def not_checked(release: str) -> str:
         f"vLLM {release} is older than the releases whose models are known: the decision does not depend on the model, "
         "and whether this vLLM can load it is not checked"
     )
+
+
+def derived_facts(series: Series) -> frozenset[str]:
+    """The facts that are derived in a series without tables of models.
+
+    All others have their defaults, whatever the deployment says.
+    """
+    return _DERIVED_WITH_V2 if series >= V2_SINCE else _DERIVED
 
 
 def variables_of(series: Series) -> tuple[str, ...]:
