@@ -24,7 +24,7 @@ from policy.rules.releases import series
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 PACKAGE: Final = "cerbos@0.51.0"
 CACHE: Final = Path(__file__).resolve().parent / ".cache" / "cerbos"

@@ -21,7 +21,7 @@ from policy.rules.operators import Comparison
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 MALFORMED: Final = "malformed"
 

@@ -75,7 +75,8 @@ if TYPE_CHECKING:
     from policy.intake.result import IntakeResult
     from policy.remedies.advice import Advice
     from policy.request.request import Request
-    from policy.rules.catalogue import Catalogue, ReleaseRule
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.release_rule import ReleaseRule
 
 Found = TypeVar("Found")
 

@@ -15,8 +15,10 @@ from policy.checks.cases import by_rule, run_cases
 from policy.checks.request_cases import failure
 from policy.checks.variants import condition_variants, range_variants, request_range_variants
 from policy.policy import Policy
-from policy.rules.catalogue import Catalogue, ReleaseRule, is_decided, precedence, problem_range
+from policy.rules.catalogue import Catalogue, problem_range
+from policy.rules.completeness import is_decided
 from policy.rules.conditions import resolve
+from policy.rules.release_rule import ReleaseRule, precedence
 from policy.rules.releases import Releases, series
 from policy.rules.request_rule import ReleaseRequestRule, RequestRule
 from policy.rules.rule import NamedCondition, Rule

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from policy.decision.ruling import Ruling
     from policy.facts.facts import Row
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 
 ID_START: Final = b'{"decision_id":"'

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policy.decision.decision import Reason
     from policy.facts.facts import Facts
     from policy.facts.vocabulary import Tristate
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 
 MAX_CACHED_RULINGS: Final = 4096

@@ -15,7 +15,7 @@ from policy.rules.effects import Effect, Layer, Outcome, Runner
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 
 NO_RULES: Final[frozenset[int]] = frozenset()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from policy.decision.ruling import RuleCombiner, Ruling
     from policy.facts.facts import Facts
     from policy.facts.vocabulary import Fact
-    from policy.rules.catalogue import ReleaseRule
     from policy.rules.effects import Runner
+    from policy.rules.release_rule import ReleaseRule
 
 PRESENT: Final = "present"
 ANOTHER: Final = "another"

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from policy.policy import Policy
     from policy.proof.steps import Step, Steps
-    from policy.rules.catalogue import Catalogue, ReleaseRule
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.release_rule import ReleaseRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policy.proof.symbolic import SymbolicDecision
-    from policy.rules.catalogue import ReleaseRule
     from policy.rules.effects import Runner
+    from policy.rules.release_rule import ReleaseRule
 
 Series = tuple[int, int]
 Facts = dict[str, Any]

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from policy.proof.difference import Difference
     from policy.proof.requests import RequestDifference
     from policy.request.request import Request
-    from policy.rules.catalogue import ReleaseRule
     from policy.rules.changes import ItemChange
     from policy.rules.images import ImageTable
+    from policy.rules.release_rule import ReleaseRule
     from policy.rules.releases import Releases
 
 MAX_NAMED: Final = 10

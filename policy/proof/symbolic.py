@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policy.proof.space import Space
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 Series = tuple[int, int]
 

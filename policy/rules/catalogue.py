@@ -1,7 +1,7 @@
 """All files of a rules folder → the catalogue: the rules of every release, checked against each other.
 
-Owns the checks across files: ids, names, ranges, positions in vLLM's lists, and that some rule decides in every
-release. Named conditions are resolved here, for each release.
+Owns the checks across files: ids, names and ranges. ``completeness`` has the checks of each release's rules. Named
+conditions are resolved here, for each release.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from packaging.version import Version
 
 from policy.errors import Fault, RulesInvalid
-from policy.facts.facts import defaults
-from policy.facts.vocabulary import FACTS, VARIABLE, VARIABLE_INDEX, VOCABULARY
+from policy.facts.vocabulary import VOCABULARY
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, add_fault
 from policy.parser.yamltree import read_rule_file
-from policy.rules.conditions import MAX_WAYS, Condition, Leaf, leaves, resolve, uses, ways
+from policy.rules.completeness import duplicate_orders, forced_without_v2, undecided_releases
+from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer, Runner
 from policy.rules.images import FOLDER, ImageRow, ImageTable, contradicting_digests, duplicate_names, read_images
 from policy.rules.loader import Sources, no_pause
-from policy.rules.operators import Comparison
-from policy.rules.release_list import read_releases
+from policy.rules.release_list import RELEASES_FILE, read_releases
+from policy.rules.release_rule import ReleaseRule, precedence
 from policy.rules.releases import Releases, series
 from policy.rules.releases import spans as spans_of
 from policy.rules.request_rule import ReleaseRequestRule, RequestRule, is_request_rule, read_request_rule
@@ -37,44 +37,10 @@ if TYPE_CHECKING:
 
     from policy.parser.yamltree import YamlNode
 
-RELEASES_FILE: Final = "releases.yaml"
 CONDITIONS: Final = "conditions"
 FACTS_OF_SOME_RELEASES: Final = {
     fact.name: fact for fact in VOCABULARY if fact.since is not None or fact.until is not None
 }
-RULES_ABOUT_VARIABLE: Final[dict[Any, str]] = {
-    False: f"a `not-default` rule with `when: {{{VARIABLE}: false}}`",
-    True: f"an `override-v2` rule with `when: {{{VARIABLE}: true}}`",
-    Comparison.MALFORMED: f"an `invalid` rule with `when: {{{VARIABLE}: malformed}}`",
-}
-"""The rule that decides for each value of the operator's variable, in releases where unset means false."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseRule:
-    """A rule in one release with its named conditions resolved; ``cleared`` is its ``cleared_at_startup``.
-
-    ``when`` includes the condition of the range's ``known_problem``.
-    """
-
-    rule: Rule
-    range: Range
-    when: Condition | None
-    cleared: Condition | None
-
-    def __hash__(self) -> int:
-        """The hash of the rule's id and range, without the conditions.
-
-        A policy looks up the rulesets of all releases by their rules. If an earlier policy has all of them, that takes
-        25 ms of processor time with the conditions, and 5 ms without them (``Policy``, 83 releases).
-        """
-        return hash((self.rule.id, self.range.span.text))
-
-    @property
-    def leaves(self) -> tuple[Leaf, ...]:
-        """The comparisons of both conditions."""
-        return tuple(leaf for each in (self.when, self.cleared) if each is not None for leaf in leaves(each))
-
 
 FileItem: TypeAlias = "Rule | RequestRule | NamedCondition | ImageRow | Releases"
 
@@ -284,9 +250,9 @@ class _CatalogueReader:
         for (path, place, name, text), without in self.without_range.items():
             message = f"the condition {quoted(name)} has no range for {spans_of(without, self.releases.known)}"
             self.fault(path, place, f"{message}; add one, or leave these releases out of the range {quoted(text)}")
-        self.add_faults(_duplicate_orders(catalogue))
-        self.add_faults(_undecided_releases(catalogue))
-        self.add_faults(_forced_without_v2(catalogue))
+        self.add_faults(duplicate_orders(catalogue.rules_by_release))
+        self.add_faults(undecided_releases(catalogue.rules_by_release, self.releases.known))
+        self.add_faults(forced_without_v2(catalogue.rules_by_release, self.releases.known))
         if self.faults:
             raise RulesInvalid(self.faults)
         return catalogue
@@ -491,109 +457,3 @@ def unused_conditions(catalogue: Catalogue) -> list[Fault]:
         for named in catalogue.conditions.values()
         if named.id not in used
     ]
-
-
-def precedence(item: ReleaseRule) -> tuple[int, int, str]:
-    """The sort key of rules: their precedence, then their place among rules with the same effect, then their id."""
-    return item.rule.effect.rank, item.rule.place_among_its_effect, item.rule.id
-
-
-def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
-    for rules in catalogue.rules_by_release.values():
-        by_order: dict[tuple[int, int], Rule] = {}
-        for item in rules:
-            rule = item.rule
-            if rule.effect.ordered:
-                earlier = by_order.setdefault((rule.effect.rank, rule.order), rule)
-                if earlier is not rule:
-                    yield Fault(
-                        rule.path,
-                        *rule.place,
-                        f"order {rule.order} of `{rule.effect.name}` is already used by {earlier.path}; choose another",
-                    )
-
-
-def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
-    """A fault for all releases in which no rule may decide and the same rules are missing."""
-    found: dict[str, list[str]] = {}
-    for release, rules in catalogue.rules_by_release.items():
-        if not is_decided(release, rules):
-            found.setdefault(_missing_rules(release, rules), []).append(release)
-    for missing, releases in found.items():
-        where = spans_of(releases, catalogue.releases.known)
-        yield Fault(RELEASES_FILE, 1, 1, f"no rule decides in {where} if no other rule fires; add {missing}")
-
-
-def _missing_rules(release: str, rules: Iterable[ReleaseRule]) -> str:
-    """The rules with which those of a release would decide for all facts, by their effects and conditions."""
-    if defaults(series(release))[VARIABLE_INDEX] is not None:
-        decided = _decided_values(rules)
-        return " and ".join(rule for value, rule in RULES_ABOUT_VARIABLE.items() if value not in decided)
-    ((first_with_v2, _, _),) = FACTS[VARIABLE].other_defaults
-    return f"a `{'not-default' if series(release) < first_with_v2 else 'default-v2'}` rule with `when: always`"
-
-
-def _forced_without_v2(catalogue: Catalogue) -> Iterable[Fault]:
-    """A fault for each range of a house rule that chooses V2 in releases that have no V2."""
-    known = catalogue.releases.known
-    without = [release for release, rules in catalogue.rules_by_release.items() if _has_v1_alone(rules)]
-    found: dict[tuple[str, ReleaseRange], list[str]] = {}
-    for release in without:
-        for item in catalogue.rules_by_release[release]:
-            if item.rule.layer is Layer.HOUSE and item.rule.effect.runner is Runner.V2:
-                found.setdefault((item.rule.path, item.range.span), []).append(release)
-    for (path, span), releases in found.items():
-        start = next((release for release in known[known.index(releases[-1]) :] if release not in without), None)
-        advice = "remove it" if start is None else f"begin it at {start} or later, or remove it"
-        yield Fault(
-            path,
-            *span.place,
-            f"the range {quoted(span.text)} has releases without V2, which no house rule can choose there: "
-            f"{spans_of(releases, known)}; {advice}",
-        )
-
-
-def _has_v1_alone(rules: Iterable[ReleaseRule]) -> bool:
-    """Whether a release has no V2: an upstream rule always decides for V1, and none chooses V2."""
-    upstream = [item for item in rules if item.rule.layer is Layer.UPSTREAM]
-    runners = {item.rule.effect.runner for item in upstream if item.rule.effect.decides}
-    return Runner.V2 not in runners and any(
-        _always_decides(item) and item.rule.effect.runner is Runner.V1 for item in upstream
-    )
-
-
-def is_decided(release: str, rules: Iterable[ReleaseRule]) -> bool:
-    """Whether the rules of a release decide for all facts."""
-    return any(map(_always_decides, rules)) or _variable_decides(release, rules)
-
-
-def _always_decides(item: ReleaseRule) -> bool:
-    """Whether an upstream rule decides whenever no rule before it does, as V1 does in releases that have nothing else.
-
-    ``when`` of a rule that always holds is absent, and no other rule excludes it by ``unless``.
-    """
-    effect = item.rule.effect
-    decides = effect.layer is Layer.UPSTREAM and effect.decides and effect.runner is not None
-    return decides and item.when is None and not item.range.unless
-
-
-def _variable_decides(release: str, rules: Iterable[ReleaseRule]) -> bool:
-    """Whether the rules about the variable decide for each of its values: true, false and malformed.
-
-    They do from 0.12 to 0.21. In later releases the variable has no default, so none of them fires if it is not set.
-    """
-    if defaults(series(release))[VARIABLE_INDEX] is None:
-        return False
-    return _decided_values(rules) >= RULES_ABOUT_VARIABLE.keys()
-
-
-def _decided_values(rules: Iterable[ReleaseRule]) -> set[Any]:
-    """The values of the variable for which a rule about it alone decides."""
-    decided: set[Any] = set()
-    for item in rules:
-        if item.rule.effect.name in {"invalid", "override-v2", "not-default"} and item.when is not None:
-            comparisons = leaves(item.when)
-            if len(comparisons) == 1 and comparisons[0].fact == VARIABLE and not comparisons[0].negated:
-                is_malformed = comparisons[0].test is Comparison.MALFORMED
-                decided.add(Comparison.MALFORMED if is_malformed else comparisons[0].operand)
-    return decided

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from policy.parser.fields import FieldReader
     from policy.parser.yamltree import YamlNode
 
+RELEASES_FILE: Final = "releases.yaml"
 REMOVAL_FIELDS: Final = ("deprecated_in", "announced_for", "why", "references")
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policy.decision.ruling import Ruling
     from policy.policy import Policy
     from policy.request.request import Request
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

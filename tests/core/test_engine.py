@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from policy.errors import RequestFault
     from policy.policy import Policy
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 TODAY = date(2026, 1, 1)
 BASE = {

@@ -174,8 +174,14 @@ def test_only_facts_that_were_derived_are_shown(policy: Policy) -> None:
 
 def house_rule(name: str, when: Any) -> str:
     rule = {
-        "id": name, "title": "A house rule", "effect": "advise", "owner": "tests", "review_by": "2040-01-01",
-        "blocked_by": "nothing", "why": "For the test.", "references": ["https://example.org"],
+        "id": name,
+        "title": "A house rule",
+        "effect": "advise",
+        "owner": "tests",
+        "review_by": "2040-01-01",
+        "blocked_by": "nothing",
+        "why": "For the test.",
+        "references": ["https://example.org"],
         "releases": [{"vllm": ">=0.11", "text": "a text", "when": when}],
     }
     return json.dumps(rule)

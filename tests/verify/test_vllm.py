@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.errors import RequestFault
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
 
 RELEASES = ["0.23.0", "0.32.0"]
 OF_WORKERS = {

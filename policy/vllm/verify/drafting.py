@@ -15,8 +15,9 @@ import yaml
 
 from policy.errors import PolicyError
 from policy.policy import Policy
-from policy.rules.catalogue import RELEASES_FILE, load
+from policy.rules.catalogue import load
 from policy.rules.loader import Sources
+from policy.rules.release_list import RELEASES_FILE
 from policy.rules.releases import series
 from policy.rules.rule import MAX_ORDER
 from policy.vllm.verify.verification import Mismatch, release_process, verify

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.decision.decision import Decision
-    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.release_rule import ReleaseRule
     from policy.vllm.verify.drawing import Facts
 
 COMMAND: Final = (sys.executable, "-m", "policy.vllm.verify.worker")
