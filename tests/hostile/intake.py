@@ -46,6 +46,10 @@ CONFIG: Final[dict[str, Any]] = {
     "num_hidden_layers": 4,
 }
 IMAGE: Final = "vllm/vllm-openai:v0.33.0"
+CONNECTED_WORKER: Final = {
+    "type": "server",
+    "config": {"kv-transfer-config": '{"kv_connector": "NixlConnector"}'},
+}
 WORKER: Final = {"type": "server", "image": IMAGE, "config": {"max-num-seqs": 1}, "extraEnv": "x"}
 
 
@@ -586,6 +590,11 @@ def _chart(kind: str, size: int) -> dict[str, Any]:
     return {"apiVersion": "helm.cattle.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
+def _entries(size: int) -> dict[str, str]:
+    """The entries of a ConfigMap of about ``size`` bytes."""
+    return {f"a{n}": "" for n in range(size // 12)}
+
+
 def manifest(document: Any, **members: Any) -> bytes:
     """A request for the engines of a manifest."""
     return json.dumps({"manifest": document, "model_configs": {NAME: CONFIG}, **members}).encode()
@@ -948,6 +957,123 @@ MANIFESTS: Final[dict[str, Family]] = {
                 }
             },
         }
+    ),
+    "workers with a connector": lambda size: manifest(
+        {
+            "apiVersion": "workload.serving.volcano.sh/v1alpha1",
+            "kind": "ModelBooster",
+            "spec": {"backend": {"type": "vLLM", "workers": [CONNECTED_WORKER] * (size // 120)}},
+        }
+    ),
+    "mounts of a container that many engines share": lambda size: manifest(
+        {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayService",
+            "spec": {
+                "serveConfigV2": json.dumps(
+                    {"llm_configs": [{"model_loading_config": {"model_id": "m"}}] * (size // 140)}
+                ),
+                "rayClusterConfig": {
+                    "headGroupSpec": {
+                        "template": pod(
+                            engine(
+                                image="rayproject/ray-llm:2.59.0",
+                                volumeMounts=[{"name": "v", "mountPath": f"/{n}"} for n in range(size // 60)],
+                            )
+                        )
+                    }
+                },
+            },
+        }
+    ),
+    "fields of an application with many engines": lambda size: manifest(
+        {
+            "applications": [
+                {
+                    "import_path": "ray.serve.llm:build_openai_app",
+                    "args": {
+                        **{f"x{n}": 0 for n in range(size // 20)},
+                        "llm_configs": [{"model_loading_config": {"model_id": "m"}}] * (size // 90),
+                    },
+                }
+            ]
+        }
+    ),
+    "formats of a runtime with many containers": lambda size: manifest(
+        {
+            "apiVersion": "ome.io/v1beta1",
+            "kind": "ClusterServingRuntime",
+            "metadata": {"name": "r"},
+            "spec": {
+                "supportedModelFormats": [{}] * (size // 5),
+                "engineConfig": {"containers": [{"image": IMAGE}] * (size // 100)},
+            },
+        }
+    ),
+    "flavors of a model with many claims": lambda size: manifest(
+        [
+            {
+                "apiVersion": "llmaz.io/v1alpha1",
+                "kind": "OpenModel",
+                "metadata": {"name": "m"},
+                "spec": {"inferenceConfig": {"flavors": [{}] * (size // 10)}},
+            },
+            *[
+                {
+                    "apiVersion": "inference.llmaz.io/v1alpha1",
+                    "kind": "Playground",
+                    "spec": {"modelClaim": {"modelName": "m", "inferenceFlavors": ["z"]}},
+                }
+            ]
+            * (size // 250),
+        ]
+    ),
+    "GPUs that many groups share": lambda size: manifest(
+        {"type": "task", "image": "x", "groups": [{}] * (size // 6), "resources": {"gpu": "a," * (size // 4)}}
+    ),
+    "a long path that many containers mount": lambda size: manifest(
+        {
+            "modelArtifacts": {"mountPath": "/a" * (size // 4)},
+            "decode": {"containers": [{"mountModelVolume": True}] * (size // 60)},
+        }
+    ),
+    "labels of a service with many canaries": lambda size: manifest(
+        {
+            "apiVersion": "serving.kserve.io/v1beta1",
+            "kind": "InferenceService",
+            "metadata": {"labels": {f"a{n}": "" for n in range(size // 20)}},
+            "spec": {
+                "predictor": {"model": {"modelFormat": {"name": "vLLM"}}},
+                "canary": [{"predictor": {"minReplicas": 1}}] * (size // 80),
+            },
+        }
+    ),
+    "annotations that are a list": lambda size: manifest(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"annotations": [""] * (size // 8)},
+            "spec": {"containers": [{}] * (size // 8)},
+        }
+    ),
+    "a long prefix of many variables": lambda size: manifest(
+        [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": _entries(size // 2)},
+            pod(engine(envFrom=[{"prefix": "p" * (size // 2), "configMapRef": {"name": "c"}}])),
+        ]
+    ),
+    "a long path of many files": lambda size: manifest(
+        [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": _entries(size // 2)},
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "spec": {
+                    "volumes": [{"name": "v", "configMap": {"name": "c"}}],
+                    "containers": [engine(volumeMounts=[{"name": "v", "mountPath": "/p" * (size // 4)}])],
+                },
+            },
+        ]
     ),
     "resources with fields that are not read": lambda size: manifest(
         {"run": "vllm serve m", "resources": {"any_of": [{"image_id": "docker:x"} for _ in range(size // 30)]}}

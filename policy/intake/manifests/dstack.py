@@ -74,15 +74,19 @@ def read_run(document: ManifestNode) -> None:
     nodes = [_nodes(run) if is_task else 1 for run in runs]
     gpus = [_gpus(run) for run in runs]
     cluster = _cluster(nodes, gpus)
+    signs = _gpu_signs(document)
     with unread_fields((DSTACK_RUN, document)):
         for run, own in zip(runs, gpus, strict=True):
             sizes = cluster if is_task else _cluster([1], [own])  # each replica of a service is a cluster of its own
             shared = [document.get(field).value for field in ("env", *MOUNT_FIELDS)]
             if run is document or run.reader.may_copy_values(run, *shared):
-                _read_group(run, document, sizes | {NODE_GPUS: _text(own)})
+                _read_group(run, document, sizes | {NODE_GPUS: _text(own)}, signs)
 
 
-def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, str | None]) -> None:
+def _read_group(
+    run: ManifestNode, document: ManifestNode, cluster: dict[str, str | None], signs: list[HardwareSign]
+) -> None:
+    """Read a group; ``signs`` are those of the run, for a group without its own."""
     draft = EngineDraft(run)
     draft.image = run.get("image").text() or document.get("image").text()
     draft.has_default_image = True
@@ -93,7 +97,7 @@ def _read_group(run: ManifestNode, document: ManifestNode, cluster: dict[str, st
         path for field in MOUNT_FIELDS for path in map(_mount_path, document.get(field).items()) if path is not None
     ]
     draft.mounts = Mounts(path for path in paths if CONTAINER_PATH.match(path) is not None)
-    draft.hardware += _gpu_signs(run) or _gpu_signs(document)
+    draft.hardware += _gpu_signs(run) or signs
     draft.folder = document.get("working_dir").text() or ""
     with unread_fields((DSTACK_RUN, run)):
         if draft.starts_vllm():

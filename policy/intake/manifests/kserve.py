@@ -160,7 +160,10 @@ def read_inference_service(document: ManifestNode) -> None:
             _read_component(document, document.get("spec", name), table)
         _read_explainer(document, document.get("spec", "explainer"))
         _read_predictor(document, predictor, rendered)
+    metadata = document.get("metadata").value
     for canary in canaries(document):
+        if not document.reader.may_copy_values(document, metadata):
+            return
         _read_canary(document, canary)
 
 

@@ -51,15 +51,16 @@ def read_model_serving(document: ManifestNode) -> None:
 def read_model_booster(document: ManifestNode) -> None:
     """Read a ModelBooster: an engine for each worker of its backend that starts vLLM."""
     backend = document.get("spec", "backend")
+    has_gpu = _has_gpu(backend)
     with unread_fields((KTHENA_BACKEND, backend)):
         for worker in backend.get("workers").items():
             worker.note_read()
             if worker.get("type").text() in TYPES.get(backend.get("type").text() or "", ()):
                 with unread_fields((KTHENA_WORKER, worker)):
-                    _read_worker(backend, worker)
+                    _read_worker(backend, worker, has_gpu=has_gpu)
 
 
-def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:
+def _read_worker(backend: ManifestNode, worker: ManifestNode, *, has_gpu: bool) -> None:
     is_alone = worker.get("type").text() == "server"
     draft = EngineDraft(backend if is_alone else worker)
     draft.image = worker.get("image").text()
@@ -82,7 +83,7 @@ def _read_worker(backend: ManifestNode, worker: ManifestNode) -> None:
     read_shared_env(backend.get("env"), draft)
     installs = (
         _connector(worker) in INSTALLED_CONNECTORS
-        and _has_gpu(backend)
+        and has_gpu
         and draft.env.get(SKIP_VARIABLE) not in TRUE_VALUES
     )
     if is_in_shell or installs:

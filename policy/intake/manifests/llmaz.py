@@ -235,7 +235,10 @@ def _flavor_signs(spec: ManifestNode, models: list[tuple[str, ManifestNode | Non
         return []
     claim = spec.get("modelClaim" if spec.get("modelClaim").value is not None else "modelClaims")
     wanted = [item.text() for item in claim.get("inferenceFlavors").items()][:1]
-    for flavor in models[0][1].get("spec", "inferenceConfig", "flavors").items():
+    flavors = models[0][1].get("spec", "inferenceConfig", "flavors")
+    if not spec.reader.may_copy_values(spec, flavors.value):
+        return []
+    for flavor in flavors.items():
         if not wanted or flavor.get("name").value == wanted[0]:
             return list(container_signs(flavor.with_value({"resources": flavor.value})))
     return []

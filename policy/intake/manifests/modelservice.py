@@ -74,7 +74,10 @@ def _read_container(container: ManifestNode, role: ManifestNode, document: Manif
         draft.add_list(container.get("args"), "args")
     is_mounted = container.get("mountModelVolume").flag()
     if is_mounted:
-        draft.mounts.add(_mount_path(document.get("modelArtifacts")))
+        mounted = _mount_path(document.get("modelArtifacts"))
+        if not container.reader.may_copy(len(mounted), container):
+            return
+        draft.mounts.add(mounted)
     _add_env(draft, role, document, mounted=is_mounted)
     if draft.starts_vllm() or command == "vllmServe":
         draft.finish()

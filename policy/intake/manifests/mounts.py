@@ -114,6 +114,8 @@ class Mounts:
         """The mount points at which one of these volumes may have files."""
         self._doubled: set[str] = set()
         """The mount points that were added where one was already."""
+        self._program_mounts: list[str] | None = None
+        """The first mount point that hides programs of an image, or none; several engines may ask for it."""
         self.hidden_source = ""
         """What may have further mounts that the manifest does not show; empty if nothing has."""
 
@@ -150,11 +152,17 @@ class Mounts:
     def add(self, path: str) -> None:
         """Add a mount point whose volume is not empty; one that is there already is not counted again."""
         found = resolved_path(path)
+        self._program_mounts = None
         if self._count[found]:
             self._doubled.add(found)
         self._count[found] = self._count[found] or 1
         if found in self._empty:
             self._empty -= {found}
+
+    @property
+    def paths(self) -> list[str]:
+        """The mount points."""
+        return [*self._count]
 
     def model_mounts(self, folder: str) -> tuple[str, ...]:
         """The mount points that may have a model; not those at or above a working folder whose volumes are empty."""
@@ -223,7 +231,7 @@ class Mounts:
         """
         folders = [each for each in (folder, *(() if server is None else server.folders), image_folder) if each]
         replaced = (
-            next(filter(_has_programs, self._count), None)
+            next(iter(self._first_with_programs()), None)
             or self._mount_of_program(() if server is None else server.programs)
             or self._user_packages(server, env, folders)
         )
@@ -271,6 +279,11 @@ class Mounts:
                     cause = f"the variable `{name}` has a path on a volume, which may make another vLLM run"
                     return Installation(None, cause)
         return None
+
+    def _first_with_programs(self) -> list[str]:
+        if self._program_mounts is None:
+            self._program_mounts = [*islice(filter(_has_programs, self._count), 1)]
+        return self._program_mounts
 
     def _mount_of_program(self, programs: Iterable[str]) -> str | None:
         """The mount at which one of the programs may be found before the image's; None if none is."""

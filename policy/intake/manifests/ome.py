@@ -225,6 +225,8 @@ def _read_part(
     leader, worker = part.get("leader"), part.get("worker")
     is_spread = leader.value is not None or worker.value is not None
     workers = worker.get("size").count() or 0
+    formats = [] if settings.runtime is None else settings.runtime.get("supportedModelFormats").items()
+    is_overridden = any(item.get("acceleratorConfig").value for item in formats)
     for pod in (part if leader.value is None else leader, worker) if is_spread else (part,):
         runner, own = pod.get("runner"), _of_runner(pod)
         others = [each for each in pod_containers(pod) if own is None or each.pointer != own.pointer]
@@ -244,7 +246,7 @@ def _read_part(
                 draft.hardware += pod_signs(pod)
                 if draft.starts_vllm():
                     has_path = container is not runner or draft.env[PATH] is not None
-                    _note(draft, settings.runtime, settings.model, has_path=has_path)
+                    _note(draft, settings.model, has_path=has_path, is_overridden=is_overridden)
                     draft.problem = settings.problem or draft.problem
                     draft.doubts += settings.doubts
                     draft.finish()
@@ -309,14 +311,13 @@ def _add_values(draft: EngineDraft, path: str | None, gpus: int) -> None:
         draft.env[SIZE] = str(gpus)
 
 
-def _note(draft: EngineDraft, runtime: ManifestNode | None, model: str, *, has_path: bool) -> None:
+def _note(draft: EngineDraft, model: str, *, has_path: bool, is_overridden: bool) -> None:
     if model and not has_path:
         draft.note(
             f"the model {quoted(model)} is not in the manifest, or states no `storage.path`, so that `{PATH}` is not "
             "known; give the BaseModel or ClusterBaseModel in the same manifest"
         )
-    formats = [] if runtime is None else runtime.get("supportedModelFormats").items()
-    if any(item.get("acceleratorConfig").value for item in formats):
+    if is_overridden:
         doubt = "an AcceleratorClass of the cluster may override arguments and variables (`acceleratorConfig`)"
         draft.note(doubt)
         draft.doubts.append(doubt)

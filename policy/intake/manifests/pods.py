@@ -266,8 +266,8 @@ def read_container(
     draft.hardware += container_signs(container)
     draft.gpus = gpu_count(container)
     if (template := pod_template(container)) is not None and isinstance(template.value.get("metadata"), dict):
-        metadata = template.value["metadata"]
-        draft.label_version = labelled_version([metadata.get("annotations"), metadata.get("labels")])
+        named = (template.value["metadata"].get(name) for name in ("annotations", "labels"))
+        draft.label_version = labelled_version(each for each in named if isinstance(each, dict))
     if pod is not None:
         if _replaces_hub(pod.get("hostAliases")):
             draft.note(HUB_ALIAS)
@@ -423,7 +423,7 @@ def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:
         secret = None if name else item.get("secretRef", "name").text()
         prefix = item.get("prefix").text() or ""
         found = item.reader.secret(secret) if secret else item.reader.config_map(name)
-        if found is not None and item.reader.may_copy_values(item, found.data):
+        if found is not None and item.reader.may_copy_values(item, found.data, [prefix] * len(found.data)):
             variables = {prefix + key: value for key, value in found.data.items()}
             draft.env.update(variables)
             if RUNNER_VARIABLE in variables:
@@ -453,7 +453,7 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         found = container.reader.config_map(volume.get("configMap", "name").text())
         data = {} if found is None else {key: text for key, text in found.data.items() if text is not None}
         items = volume.get("configMap", "items")
-        if not data or not mount.reader.may_copy_values(mount, data, items.value):
+        if not data or not mount.reader.may_copy_values(mount, data, items.value, [path] * len(data)):
             continue
         chosen = {item.get("key").text(): item.get("path").text() for item in items.items()} or {
             key: key for key in data

@@ -87,10 +87,13 @@ def read_config(document: ManifestNode, containers: SharedProperties | None = No
             if isinstance(config.value, str):
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
                 continue
-            shared = (application.get(name).value for name in ("runtime_env", "deployments"))
+            fields = [*args.value] if isinstance(args.value, dict) else []
+            shared = (*(application.get(name).value for name in ("runtime_env", "deployments")), fields)
             hooks = [[*each.words] for each in known.commands_beside]
             starts = [start.doubts for start in known.starts]
-            if config.is_object() and config.reader.may_copy_values(config, known.env, *shared, hooks, starts):
+            if config.is_object() and config.reader.may_copy_values(
+                config, known.env, known.mounts.paths, *shared, hooks, starts
+            ):
                 with unread_fields(*_application_fields(application, args)):
                     _read_llm(config, application, known)
     if len(document.reader.containers) == count:
