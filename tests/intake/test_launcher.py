@@ -330,6 +330,10 @@ BOTH = (
 TRANSFER = "--kv-transfer-config"
 CACHING = "--enable-prefix-caching"
 REFUSED = "newer releases of Dynamo refuse `--connector`; write `--kv-transfer-config` instead"
+PREFILL = (
+    "Dynamo 1.0 and later refuse a prefill worker without `--kv-transfer-config`, and earlier releases give it the "
+    "connector NIXL; write `--kv-transfer-config`"
+)
 UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?"
 
 
@@ -343,15 +347,20 @@ UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`
         (
             "--is-prefill-worker --endpoint dyn://a.b.c --no-fpm-trace --request-plane=tcp --model a/b --enforce-eager",
             f"--model a/b --enforce-eager {CACHING}",
-            [],
+            [PREFILL],
         ),
-        ("--disaggregation-mode prefill --seed 1", f"--seed 1 {CACHING}", []),
+        ("--disaggregation-mode prefill --seed 1", f"--seed 1 {CACHING}", [PREFILL]),
+        ("--disaggregation-mode=decode --seed 1", f"--seed 1 {CACHING}", []),
+        (f"--disaggregation-mode=prefill {TRANSFER} x", f"{TRANSFER} x {CACHING}", []),
+        ("--is-prefill-worker --kv_transfer_config.kv_role x", f"--kv_transfer_config.kv_role x {CACHING}", []),
+        ("--is-prefill-worker --connector nixl", f"{TRANSFER} {NIXL} {CACHING}", [REFUSED]),
+        ("--is-prefill-worker --connector none", CACHING, [REFUSED, PREFILL]),
         ("--namespace --seed 1", f"--seed 1 {CACHING}", []),
         ("--connector=LMCache", f"{TRANSFER} {LMCACHE} {CACHING}", [REFUSED]),
         ("--connector nixl kvbm --seed 1", f"--seed 1 {TRANSFER} {BOTH} {CACHING}", [REFUSED]),
         ("--connector nixl --connector kvbm", f"{TRANSFER} {BOTH} {CACHING}", [REFUSED]),
-        ("--connector none", CACHING, []),
-        ("--connector nixle", CACHING, [UNKNOWN_CONNECTOR]),
+        ("--connector none", CACHING, [REFUSED]),
+        ("--connector nixle", CACHING, [UNKNOWN_CONNECTOR, REFUSED]),
     ],
 )
 @table("start", ["", "exec ", "A=b python3 -u", "cd /x && "])

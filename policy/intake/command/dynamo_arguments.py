@@ -35,6 +35,15 @@ CONNECTORS: Final[dict[str, dict[str, Any]]] = {
 }
 NO_CONNECTOR: Final = ("none", "null")
 CONNECTOR: Final = "--connector"
+TRANSFER: Final = "--kv-transfer-config"
+PREFILL_SWITCH: Final = "--is-prefill-worker"
+PREFILL_FLAGS: Final = frozenset({PREFILL_SWITCH, "--disaggregation-mode"})
+CONNECTOR_WARNING: Final = "newer releases of Dynamo refuse `--connector`; write `--kv-transfer-config` instead"
+PREFILL_WARNING: Final = (
+    "Dynamo 1.0 and later refuse a prefill worker without `--kv-transfer-config`, and earlier releases give it the "
+    "connector NIXL; write `--kv-transfer-config`"
+)
+"""https://github.com/ai-dynamo/dynamo/pull/6554"""
 SWITCHES: Final = frozenset(
     {
         *("--is-prefill-worker", "--is-decode-worker", "--multimodal-encode-worker", "--multimodal-worker"),
@@ -134,8 +143,10 @@ def with_vllm_arguments(server: ServerCommand, env: Mapping[str, str | None]) ->
             words.append(word)
             places.append(place)
     connector, warnings = _transfer_config(names)
+    if not connector and _is_prefill(own) and not any(_name(word).partition(".")[0] == TRANSFER for word in words):
+        warnings.append(PREFILL_WARNING)
     if connector:
-        words += ["--kv-transfer-config", connector]
+        words += [TRANSFER, connector]
         places += [where] * 2
     if not any(_name(word) in {PREFIX_CACHING, "--no-enable-prefix-caching"} for word in words):
         words.append(PREFIX_CACHING)
@@ -175,6 +186,8 @@ def _transfer_config(names: list[str]) -> tuple[str, list[str]]:
         for name in dict.fromkeys(names)
         if name not in legal
     ][:MAX_WARNINGS]
+    if names:
+        warnings.append(CONNECTOR_WARNING)
     chosen = [CONNECTORS[name] for name in names if name in CONNECTORS]
     if not chosen:
         return "", warnings
@@ -185,7 +198,13 @@ def _transfer_config(names: list[str]) -> tuple[str, list[str]]:
         "kv_connector_module_path": "kvbm.vllm_integration.connector",
     }
     config = json.dumps(chosen[0] if len(chosen) == 1 else many, separators=(",", ":"))
-    return config, [*warnings, "newer releases of Dynamo refuse `--connector`; write `--kv-transfer-config` instead"]
+    return config, warnings
+
+
+def _is_prefill(own: Sequence[tuple[str, str]]) -> bool:
+    """Whether Dynamo's own flags, each given with its value, make the engine a prefill worker."""
+    modes = [flag == PREFILL_SWITCH or value.lower() == "prefill" for flag, value in own if flag in PREFILL_FLAGS]
+    return bool(modes) and modes[-1]
 
 
 def _name(word: str) -> str:

@@ -82,9 +82,7 @@ def _read_worker(backend: ManifestNode, worker: ManifestNode, *, has_gpu: bool) 
     read_env_from(backend.get("envFrom"), draft)
     read_shared_env(backend.get("env"), draft)
     installs = (
-        _connector(worker) in INSTALLED_CONNECTORS
-        and has_gpu
-        and draft.env.get(SKIP_VARIABLE) not in TRUE_VALUES
+        _connector(worker) in INSTALLED_CONNECTORS and has_gpu and draft.env.get(SKIP_VARIABLE) not in TRUE_VALUES
     )
     if is_in_shell or installs:
         _doubt_shell(draft, "" if is_in_shell else SHELL_REMEDY)
