@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tables import table
 
+from policy.intake.deployment import Platform
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.registry import (
     MAX_ARCHITECTURES,
@@ -23,6 +25,9 @@ from policy.intake.model.registry import (
     use_mla,
 )
 from policy.intake.model.tables import releases, tables
+
+if TYPE_CHECKING:
+    from policy.intake.model.tables import Tables
 
 NEWEST = "0.33.0"
 Document = dict[str, Any]
@@ -183,10 +188,7 @@ def test_a_model_that_a_release_refuses_is_refused_with_its_message(
 
 def test_a_class_that_no_release_registers_is_refused() -> None:
     found = tables(NEWEST)
-    bare = type(found)(
-        **{name: getattr(found, name) for name in found.__struct_fields__}
-        | {"models": {}, "other_platforms": {}, "resolutions": {}}
-    )
+    bare = replace(found, models={}, other_platforms={}, resolutions={})
     with pytest.raises(Unsupported, match="are not supported for now"):
         select_class(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], ModelQuery(model_impl="terratorch"))
 
@@ -411,9 +413,23 @@ WORDS = {
     "convert": ("auto", "none", "embed", "classify", "reward"),
     "model_impl": ("auto", "vllm", "transformers", "terratorch"),
 }
+PLATFORMS = st.sampled_from([str(platform) for platform in Platform])
 QUERIES = st.builds(
-    ModelQuery, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans()
+    ModelQuery,
+    **{name: st.sampled_from(words) for name, words in WORDS.items()},
+    sentence_transformers=st.booleans(),
+    platform=PLATFORMS,
 )
+SUFFIXED = [f"Other{suffix}" for suffix, _ in tables(NEWEST).constants["suffix_defaults"]]
+WITHOUT_RUNNER = sorted(
+    {
+        name
+        for of_platform in tables(NEWEST).other_platforms.values()
+        for name, model in of_platform.items()
+        if not (model.is_pooling_model or model.is_text_generation_model)
+    }
+)
+"""The architectures that have no runner of their own on some platform."""
 
 
 @given(
@@ -435,3 +451,29 @@ def test_any_document_is_resolved_or_refused(
         return
     is_hybrid(found.model, configuration)
     use_mla(found, configuration)
+
+
+def class_of(document: Document, query: ModelQuery, known: Tables) -> ResolvedModel | str:
+    """The class of a model, or the reason why it is refused."""
+    configuration = Configuration(document, known)
+    try:
+        return select_class(known, configuration, architectures_of(configuration), query)
+    except Unsupported as error:
+        return str(error)
+
+
+@given(
+    first=st.sampled_from(["Qwen3ForCausalLM", "BertModel", *WITHOUT_RUNNER]) | NAMES,
+    others=st.lists(st.lists(NAMES | st.sampled_from(SUFFIXED), max_size=2), min_size=2, max_size=4),
+    query=st.builds(ModelQuery, sentence_transformers=st.booleans(), platform=PLATFORMS) | QUERIES,
+    release=st.just(NEWEST) | st.sampled_from(releases()),
+)
+@example("Qwen3ForCausalLM", [["OtherForSequenceClassification"], []], ModelQuery(sentence_transformers=True), NEWEST)
+@example("DSparkDraftModel", [["BertModel"], ["Qwen3ForCausalLM"]], ModelQuery(platform="cpu"), NEWEST)
+def test_models_that_were_resolved_before_do_not_change_a_class(
+    first: str, others: list[list[str]], query: ModelQuery, release: str
+) -> None:
+    documents = [{"architectures": [first, *names]} for names in others]
+    shared = replace(tables(release), resolutions={})
+    found = [class_of(document, query, shared) for document in documents]
+    assert found == [class_of(document, query, replace(shared, resolutions={})) for document in documents]

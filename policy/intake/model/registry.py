@@ -63,7 +63,7 @@ def select_class(
 ) -> ResolvedModel:
     """Select a model's class, runner type and conversion. Raises Unsupported.
 
-    If the first architecture is registered and has its own runner, it alone decides, and the result is cached.
+    The result is cached if the first architecture alone decides, as it mostly does.
     """
     if not architectures:
         raise Unsupported("No model architectures are specified")
@@ -78,12 +78,16 @@ def select_class(
 
 
 def _first_decides(tables: Tables, architecture: str, query: ModelQuery) -> bool:
-    """Whether the first architecture alone decides; there are few enough such queries to cache every result."""
-    model = tables.models.get(architecture)
+    """Whether the first architecture alone decides; there are few enough such queries to cache every result.
+
+    It does not for a generative model with a pooling module: the names of later architectures may decide the
+    conversion.
+    """
+    model = tables.model(architecture, query.platform)
     options = (query.runner, query.convert, query.model_impl)
     return (
         model is not None
-        and (model.is_pooling_model or model.is_text_generation_model)
+        and (model.is_pooling_model or (model.is_text_generation_model and not query.sentence_transformers))
         and options == ("auto",) * 3
         and query.platform in PLATFORMS
     )
