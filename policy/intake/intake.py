@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import structs
@@ -24,7 +24,7 @@ from policy.intake.derive.omni import omni_of
 from policy.intake.derive.request_limits import engine_limits
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import (
-    DraftModel,
+    DraftReader,
     Speculation,
     read_draft,
 )
@@ -238,14 +238,13 @@ def _derive(
     def decide(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
-    def derive_with(
-        target: ServedModel, speculation: Speculation | None, options: ParsedOptions = options
-    ) -> Provenance:
-        derived = derive(target, speculation, options, env, environment, models.find_config, known, decide)
+    def derive_with(target: ServedModel, read_draft: DraftReader, options: ParsedOptions = options) -> Provenance:
+        derived = derive(target, speculation, options, env, environment, read_draft, known, decide)
         derived.facts.update(is_omni)
         return derived
 
-    derived = derive_with(target, speculation)
+    draft = _draft_reader(speculation, target, models.find_config, known)
+    derived = derive_with(target, draft)
     facts = facts_of(derived.facts, faults)
     if faults:
         raise RequestInvalid(
@@ -255,8 +254,8 @@ def _derive(
     of_code = _unless_own_runner(
         [*loaded_code(options, variables, env, command.env), *of_workers], lambda: rules(facts)
     )
-    warnings = [*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code]
-    warnings += [
+    warnings = [
+        *(*deployment.notes, *of_omni, *options.warnings, *of_platform, *derived.warnings, *of_code),
         *redirections(variables, models.own_names),
         *other_revision(options.others.get("revision", (None,))[0], models.found),
         *transformers_warnings(release, environment.transformers),
@@ -270,7 +269,7 @@ def _derive(
     if options.unknown_sizes:
         warnings += check_sizes(
             options,
-            lambda sized: derive_with(*read_models(deployment, sized, models, known, pointer), sized),
+            lambda sized: derive_with(target, draft, sized),  # no size changes which models are read, nor how
             decide,
             f"{pointer}/args",
         )
@@ -291,7 +290,9 @@ def _derive(
             models,
             options,
             environment.vllm_platform,
-            lambda pooling: decide(derive_with(pooling, speculation)),
+            lambda pooling: decide(
+                derive_with(pooling, _draft_reader(speculation, pooling, models.find_config, known))
+            ),
         )
     ):
         pooling = (
@@ -309,7 +310,7 @@ def _derive(
         options,
         target,
         speculation,
-        partial(_draft_of, speculation, target, models.find_config, known),
+        draft,
         derived,
         variables,
         models.files,
@@ -382,11 +383,11 @@ def _unless_own_runner(doubts: list[str], decide: Callable[[], tuple[str | None,
     return [] if doubts and decide() == OWN_RUNNER else doubts
 
 
-def _draft_of(
+def _draft_reader(
     speculation: Speculation | None, target: ServedModel, find: Callable[[str], Mapping[str, Any] | None], known: Tables
-) -> tuple[str, DraftModel | None]:
-    """The name of the draft and the draft itself, if there is speculative decoding with one."""
-    return ("", None) if speculation is None else read_draft(speculation, target, find, known)
+) -> DraftReader:
+    """What reads the method and the draft, once; there are none without speculative decoding."""
+    return cache(lambda: ("", None) if speculation is None else read_draft(speculation, target, find, known))
 
 
 def _derive_without_models(

@@ -24,6 +24,7 @@ from policy.errors import LongMessages, PolicyError, RequestInvalid, bounded_mes
 from policy.fastpath.request_decoder import decode_fast
 from policy.intake.arguments_document import arguments_document, arguments_in, find, suggestion
 from policy.intake.command.expansion import request_expansion
+from policy.intake.model.formula import TooManyIterations, request_iterations
 from policy.intake.model_lookup import ModelConfigNeeded
 from policy.messages import listed, nearest, quoted
 from policy.request.request import read_request
@@ -73,6 +74,11 @@ anything that asks for more, goes to a worker process.
 """
 MAX_INLINE_EXPANSION: Final = 8 << 10
 """The most characters that its scripts expand to, as the limit of a request counts them."""
+MAX_INLINE_ITERATIONS: Final = 20_000
+"""The most iterations of the formulas of its models together: up to 4 ms.
+
+Those of a model of 128 layers take a few hundred, or 17,000 for two model types whose results are kept.
+"""
 MAX_INLINE_MESSAGES: Final = 4 << 10
 """The most characters of its faults, such as ten unknown facts: each is searched for secrets, at up to 1 µs each."""
 
@@ -295,15 +301,19 @@ class Answers:
     def _evaluation(self, request: Request) -> FullEvaluation | None:
         """The evaluation of a request; ``None`` if its scripts expand to more text than is read in the event loop.
 
-        It is ``None`` too if its faults are too long to be searched there.
+        It is ``None`` too if its faults are too long to be searched there, or its models take too long to be read.
 
         Raises:
             PolicyError: the request cannot be decided.
         """
-        with request_expansion(MAX_INLINE_EXPANSION) as expansion, bounded_messages(MAX_INLINE_MESSAGES):
+        with (
+            request_expansion(MAX_INLINE_EXPANSION) as expansion,
+            request_iterations(MAX_INLINE_ITERATIONS),
+            bounded_messages(MAX_INLINE_MESSAGES),
+        ):
             try:
                 evaluation = self.policy.evaluate_fully(request, self._today())
-            except LongMessages:
+            except (LongMessages, TooManyIterations):
                 return None
             except PolicyError:
                 if not expansion.is_exhausted:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import table
 
-from policy.intake.model.formula import MAX_COMPILED, MAX_ITEMS, Incomputable, compute
+from policy.intake.model.formula import (
+    MAX_COMPILED,
+    MAX_ITEMS,
+    Incomputable,
+    TooManyIterations,
+    compute,
+    request_iterations,
+)
 from policy.intake.model.tables import releases, tables
 
 if TYPE_CHECKING:
@@ -146,3 +153,14 @@ def test_a_formula_of_the_tables_has_a_value_or_none_for_any_values(value: Any, 
 def test_any_number_of_formulas_can_be_computed() -> None:
     formulas = [["items", number] for number in range(MAX_COMPILED + 2)]
     assert [compute(formula, VALUES.get) for formula in formulas] == [[number] for number in range(MAX_COMPILED + 2)]
+
+
+def test_the_formulas_of_a_request_have_a_common_limit() -> None:
+    formula = ["for each", ["range", 100], ["each"]]
+    with request_iterations(300) as iterations:
+        for _ in range(3):
+            compute(formula, VALUES.get)
+        assert iterations.remaining == 0
+        with pytest.raises(TooManyIterations):
+            compute(formula, VALUES.get)
+    assert len(compute(formula, VALUES.get)) == 100

@@ -9,6 +9,8 @@ from deployments import DENSE, NEWEST
 from msgspec import UnsetType
 from tables import table
 
+from policy.intake.model.formula import request_iterations
+
 if TYPE_CHECKING:
     from deployments import Asking
 
@@ -31,6 +33,7 @@ OTHERS = (
     '--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3}\'',
     "--distributed-executor-backend ray",
 )
+MANY = 10**9
 REFUSED = "vLLM refuses this configuration"
 VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 
@@ -92,3 +95,30 @@ def test_sizes_that_vllm_refuses_are_named(ask: Asking, args: str, models: dict[
     [warning] = [text for text in ask(args, "0.23.0", models=models).warnings if "is assumed to be 1" in text]
     named = warning.partition("; it refuses ")[2].partition(" for this model")[0]
     assert named == (refuses or "")
+
+
+LONG: dict[str, Any] = {
+    "architectures": ["Lfm2ForCausalLM"],
+    "model_type": "lfm2",
+    "num_hidden_layers": 200,
+    "full_attn_idxs": [5] * 200,
+}
+"""A configuration whose layer types take a thousand iterations."""
+
+
+@table(
+    "others",
+    ["", '--speculative-config \'{"method": "draft_model", "model": "long-draft", "num_speculative_tokens": 2}\''],
+)
+def test_no_model_is_read_again_for_another_size(ask: Asking, others: str) -> None:
+    spent = []
+    for sizes in ("", '-tp "$N" -pp "$N" -dp "$N"'):
+        with request_iterations(MANY) as iterations:
+            ask(
+                f"vllm serve long {others} {sizes}",
+                "0.27.1",
+                models={"long": LONG, "long-draft": LONG},
+                env={VARIABLE: "1"},
+            )
+        spent.append(MANY - iterations.remaining)
+    assert spent[0] == spent[1] > 0

@@ -175,6 +175,18 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
 
 
 SCRIPT: Final = f"{'true;' * 205} vllm serve m"
+
+
+def layers_of(number: int) -> dict[str, Any]:
+    """A configuration whose layer types take a number of iterations that grows as the square of this number."""
+    return {
+        "architectures": ["Lfm2ForCausalLM"],
+        "model_type": "lfm2",
+        "num_hidden_layers": number,
+        "full_attn_idxs": [5] * number,
+    }
+
+
 SIZES: Final[tuple[tuple[dict[str, Any], bool], ...]] = (
     ({"args": ["--model", "m"]}, True),
     ({"args": ["--model", "m"], "model_configs": {"m": {**CONFIG, "x": "y" * 3500}}}, True),
@@ -191,6 +203,11 @@ SIZES: Final[tuple[tuple[dict[str, Any], bool], ...]] = (
         for script in (f'A="{piece}";B="{"$A" * 16}";C="{"$B" * 16}";eval "{"$C" * 16}";vllm serve m',)
     ),
     ({"args": f'A="a b";B="{"$A " * 16}";C="{"$B " * 16}";D="{"$C " * 8}";vllm serve m $D'}, False),
+    ({"args": ["--model", "m"], "model_configs": {"m": layers_of(64)}}, True),
+    (
+        {"args": ["--model", "m"], "model_configs": {"m": layers_of(1000)}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}},
+        False,
+    ),
     ({"args": ["bash", "-c", "eval $A"], "env": {"A": "eval $B$B$B$B", "B": "true;" * 120}}, False),
 )
 """Deployments, and whether the event loop decides them."""

@@ -9,6 +9,7 @@ Where each limit is enforced:
 one command with its nested scripts         ``ExpansionBudget``
 all commands of a request, by its size      ``RequestExpansion``, twice if they are read again
 messages about all commands of a request    ``RequestExpansion``
+formulas of the models of a request         ``policy.intake.model.formula``, in the event loop
 decisions, size of the answer               ``service.limits.budget``
 time and memory of a worker process         ``service.jobs.pool``, ``service.jobs.worker``
 worker processes, shared among callers      ``service.limits.slots``

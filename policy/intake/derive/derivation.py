@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.deployment import Environment
-    from policy.intake.derive.speculation import Speculation
+    from policy.intake.derive.speculation import DraftReader, Speculation
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import ServedModel
 
@@ -97,7 +97,7 @@ def derive(
     options: ParsedOptions,
     env: Mapping[str, str],
     environment: Environment,
-    draft_config: Callable[[str], Mapping[str, Any] | None],
+    read_draft: DraftReader,
     tables: Tables,
     rules: Callable[[Provenance], tuple[str | None, bool]],
 ) -> Provenance:
@@ -115,7 +115,7 @@ def derive(
     _derive_stated(derived, target, options, series)
     derive_parallel(derived, options, env)
     if speculation is not None:
-        derive_speculation(derived, speculation, target, draft_config, tables)
+        derive_speculation(derived, speculation, target, read_draft, tables)
     derive_cache(derived, target, options, tables)
     derive_transfer(derived, options, env, series)
     compilation = read_compilation(options)

@@ -6,7 +6,7 @@ releases name the release.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -61,6 +61,10 @@ class DraftModel(Struct, frozen=True):
     parallel: bool = False
     configuration: Configuration | None = None
     is_recognized: bool = True
+
+
+DraftReader: TypeAlias = "Callable[[], tuple[str, DraftModel | None]]"
+"""Returns the method, and the draft with a configuration of its own."""
 
 
 def read_speculators(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict[str, Any]] | None:
@@ -137,27 +141,22 @@ def derive_speculation(
     derived: Provenance,
     speculation: Speculation,
     target: ServedModel,
-    draft_config: Callable[[str], Mapping[str, Any] | None],
+    read_draft: DraftReader,
     tables: Tables,
 ) -> None:
-    """Set the facts ``speculative_config.*``.
-
-    ``draft_config`` returns a model's ``config.json`` by name, or ``None`` if it is missing.
-    """
+    """Set the facts ``speculative_config.*``."""
     keys, place, facts = speculation.keys, speculation.place, derived.facts
     method = method_before_draft(speculation, tables)
     draft: DraftModel | None = None
     origin = place
-    name = draft_model(speculation, target.name)
     if method in TARGET_DRAFT_METHODS:
         draft = DraftModel(target.architectures, target.configuration.get("layer_types"), target.origin)
     elif method == HIDDEN_STATES:
         draft = DraftModel(["ExtractHiddenStatesModel"], target.configuration.get("layer_types"), target.origin)
-    elif method not in METHODS_WITHOUT_DRAFT and name is not None:
-        config = draft_config(name)
-        if config is not None:
-            method, draft = _read_draft(method, name, config, target, tables)
-            origin = place if keys.get("method") is not None else draft.origin
+    else:
+        method, draft = read_draft()
+        if draft is not None and keys.get("method") is None:
+            origin = draft.origin
     facts["speculative_config"] = True, place
     facts["speculative_config.method"] = method, origin
     facts["speculative_config.parallel_drafting"] = (

@@ -1,14 +1,21 @@
 """Compute the formulas in the tables, which `policy.vllm.tablegen` generates (`formulas`, `branches`).
 
 Defines their meaning. A formula is JSON: a constant, or a list whose first item is the operation. The cost is bounded
-whatever a `config.json` contains: there are limits on the length of lists and on the iterations of all loops together.
+whatever a `config.json` contains: there are limits on the length of lists, on the iterations of all loops of a formula
+together, and, where a request must not take long, on those of all its formulas.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
+
+from msgspec import Struct
+
+from policy.errors import PolicyError
 
 MAX_ITEMS: Final = 1024
 """No model has more layers; a longer list can only come from an invalid `config.json`."""
@@ -26,19 +33,54 @@ class Incomputable(Exception):
     """A formula that tablegen could not translate, or that does not support its inputs."""
 
 
+class TooManyIterations(PolicyError):
+    """The formulas of a request together exceed the iterations that they may take where it is decided."""
+
+
+class RequestIterations(Struct):
+    """How many iterations the formulas of a request may still take together."""
+
+    remaining: int
+
+    def spend(self, iterations: int) -> None:
+        """Count iterations. Raises TooManyIterations beyond the limit."""
+        self.remaining -= iterations
+        if self.remaining < 0:
+            raise TooManyIterations
+
+
+_current: Final[ContextVar[RequestIterations | None]] = ContextVar("request_iterations", default=None)
+
+
+@contextmanager
+def request_iterations(most: int) -> Iterator[RequestIterations]:
+    """Within the block, all formulas together may take ``most`` iterations.
+
+    Raises:
+        TooManyIterations: they take more.
+    """
+    found = RequestIterations(most)
+    token = _current.set(found)
+    try:
+        yield found
+    finally:
+        _current.reset(token)
+
+
 class Scope:
     """The inputs of a formula.
 
     `key` returns an attribute, `stated` is the `config.json` itself, `legacy` maps old names of layer types to new.
     """
 
-    __slots__ = ("iterations", "key", "legacy", "stated")
+    __slots__ = ("iterations", "key", "legacy", "of_request", "stated")
 
     def __init__(self, stated: Mapping[str, Any], key: Lookup, legacy: Mapping[str, str]) -> None:
         self.stated = stated
         self.key = key
         self.legacy = legacy
         self.iterations = 0
+        self.of_request = _current.get()
 
 
 CompiledFormula = Callable[[Scope, Any], Any]
@@ -162,10 +204,12 @@ def _or(parts: list[CompiledFormula]) -> CompiledFormula:
 
 
 def _charge(scope: Scope, iterations: int) -> None:
-    """Count iterations. Raises Incomputable beyond the maximum."""
+    """Count iterations. Raises Incomputable beyond the maximum, and TooManyIterations beyond that of the request."""
     scope.iterations += iterations
     if scope.iterations > MAX_ITERATIONS:
         raise Incomputable("too many iterations")
+    if scope.of_request is not None:
+        scope.of_request.spend(iterations)
 
 
 def _search(item: CompiledFormula, items: CompiledFormula, *, found: bool) -> CompiledFormula:
