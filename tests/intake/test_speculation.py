@@ -62,6 +62,15 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
     ),
     ("dense", {"model": "medusa"}, "0.32.0", draft_facts("medusa", "MedusaModel", "medusa")),
     ("dense", {"model": "medusa"}, "0.33.0", draft_facts("medusa", "MedusaModel", "draft_model")),
+    (
+        "dense",
+        {"model": "heads", "method": "medusa"},
+        "0.24.0",
+        {METHOD: ("medusa", HERE), ARCHITECTURES: ([], "model_configs/heads")},
+    ),
+    ("dense", {"model": "heads", "method": "medusa"}, "0.25.0", draft_facts("heads", "MedusaModel", "medusa", HERE)),
+    ("dense", {"model": "heads", "method": "medusa"}, "0.32.0", draft_facts("heads", "MedusaModel", "medusa", HERE)),
+    ("dense", {"model": "typed-heads"}, "0.20.0", draft_facts("typed-heads", "MedusaModel", "medusa")),
     ("mla", {"method": "mtp"}, "0.33.0", draft_facts("mla", "DeepSeekMTPModel", "mtp", HERE)),
     ("mla", {"method": "deepseek_mtp"}, "0.33.0", draft_facts("mla", "DeepSeekMTPModel", "mtp", HERE)),
     (
@@ -105,7 +114,14 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
     ("dense", {"model": "my.draft"}, "0.21.0", draft_facts("my.draft", "LlamaForCausalLM", "draft_model")),
     ("dense", {"model": "a/my.draft"}, "0.33.0", draft_facts("a/my.draft", "LlamaForCausalLM", "draft_model")),
 ]
-MY_DRAFTS = {"my.draft": LLAMA, "a/my.draft": LLAMA}
+MEDUSA_HEADS = {"medusa_num_heads": 5, "medusa_num_layers": 1, "base_model_name_or_path": "lmsys/vicuna-7b-v1.3"}
+"""A configuration of Medusa heads in their first format."""
+MY_DRAFTS = {
+    "my.draft": LLAMA,
+    "a/my.draft": LLAMA,
+    "heads": MEDUSA_HEADS,
+    "typed-heads": {"model_type": "medusa", **MEDUSA_HEADS},
+}
 
 
 @table(("model", "keys", "release", "expected"), METHODS, ids=[f"{release}-{keys}" for _, keys, release, _ in METHODS])
@@ -113,6 +129,15 @@ def test_the_method_is_detected_as_by_the_release(
     ask: Asking, model: str, keys: dict[str, Any], release: str, expected: Found
 ) -> None:
     assert speculation_of(ask, ["--model", model, *speculative_args(**keys)], release, models=MY_DRAFTS) == expected
+
+
+@pytest.mark.parametrize(
+    ("release", "starts"), [("0.24.0", False), ("0.25.0", True), ("0.26.0", True), ("0.32.0", True)]
+)
+def test_medusa_heads_without_a_model_type_start_from_0_25_on(ask: Asking, release: str, *, starts: bool) -> None:
+    args = ["--model", "dense", "-tp", "2", *speculative_args(model="heads", method="medusa")]
+    decision = ask(args, release, upstream=False, models=MY_DRAFTS)
+    assert (decision.starts, decision.launch_errors == []) == (starts, starts)
 
 
 def test_without_speculative_decoding_its_absence_is_the_only_fact(ask: Asking) -> None:

@@ -38,6 +38,11 @@ DOCUMENT: Final = "config_dict."
 MTP: Final = "mtp"
 BACKEND_MTP: Final = ("TransformersForMTP", "TransformersMoEForMTP")
 """The Transformers backend's drafts of a dense model and of one with experts; the older releases have none."""
+MEDUSA: Final = "medusa"
+"""The method of Medusa heads, and their model type."""
+MEDUSA_ARCHITECTURES: Final = ("MedusaModel",)
+MEDUSA_TYPE_SINCE: Final = (0, 25)
+"""The first minor series in which the method decides the model type: heads in their first format state none."""
 UNRECOGNIZED_METHOD: Final = "unrecognized"
 
 
@@ -205,7 +210,7 @@ def _read_draft(
         own = Configuration(config, tables)
         names = [BACKEND_MTP[is_moe(target.configuration)]]
         return method, DraftModel(names, own.get("layer_types"), origin, configuration=own)
-    stated = Configuration(_from_speculators(config, tables) or config, tables)
+    stated = Configuration(_from_speculators(config, tables) or _as_medusa(method, config, tables), tables)
     configuration, architectures = as_draft(stated, architectures_of(stated))
     known: dict[str, Any] = {
         "method": method,
@@ -243,6 +248,15 @@ def _is_of_backend(target: ServedModel, tables: Tables) -> bool:
         and target.resolved.model.module == BACKEND
         and target.configuration.text().get("num_mtp_layers") is not None
     )
+
+
+def _as_medusa(method: str, config: Mapping[str, Any], tables: Tables) -> Mapping[str, Any]:
+    """The draft's configuration, with what vLLM adds to that of Medusa heads."""
+    if method == MEDUSA and tables.series >= MEDUSA_TYPE_SINCE:
+        config = {**config, "model_type": MEDUSA}
+    if config.get("model_type") == MEDUSA and MEDUSA in tables.configs:
+        config = {"architectures": list(MEDUSA_ARCHITECTURES), **config}
+    return config
 
 
 def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:
