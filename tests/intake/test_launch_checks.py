@@ -22,6 +22,7 @@ from policy.request.request import Manifest, read_request_or_manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.intake.launch.checks import Check
     from policy.policy import Policy
 
 NEW: Final = "0.33.0"
@@ -2240,6 +2241,86 @@ def test_every_check_has_a_row() -> None:
     checks = [check for check in all_checks() if check.is_certain]
     assert {check.id for check in checks if not check.is_warning} == {row[0] for row in REFUSED}
     assert {check.id for check in checks if check.is_warning} == {row[0] for row in WARNED}
+
+
+OPEN_SETS: Final = frozenset(
+    {"attention_backends", "kv_cache_dtypes", "kv_connectors", "quantization", "reasoning_parsers", "tool_parsers"}
+)
+"""The sets to which a plugin may register more names."""
+CLOSED_SETS: Final = frozenset({"eagle_model_types", "mtp_model_types", "pooler_fields"})
+OWN_PLATFORMS: Final = ("cuda", "rocm", "xpu", "cpu")
+PLUGIN_PLATFORMS: Final = ("out-of-tree", "ascend", "tpu")
+
+
+def sets_without(formula: Any) -> Iterator[str]:
+    """The sets of names in which a condition finds that a name is not."""
+    match formula:
+        case ["not in", _, ["key", str(name)]] if name.startswith("names."):
+            yield name.removeprefix("names.")
+        case list():
+            for part in formula:
+                yield from sets_without(part)
+
+
+def compares_open_names(check: Check) -> bool:
+    return not OPEN_SETS.isdisjoint(sets_without(check.condition))
+
+
+def test_names_are_refused_as_unknown_only_on_platforms_of_vllm() -> None:
+    """A plugin fills vLLM's registries with names of its own when it is loaded."""
+    compared = {name for check in all_checks() for name in sets_without(check.condition)}
+    assert compared == OPEN_SETS | CLOSED_SETS
+    found = {check.id: check.platforms for check in all_checks() if compares_open_names(check)}
+    assert found == dict.fromkeys(found, OWN_PLATFORMS)
+
+
+UNKNOWN_NAMES: Final[list[Row]] = [
+    *(row for row in REFUSED if row[0] in {check.id for check in all_checks() if compares_open_names(check)}),
+    ("quantization-mismatch", "0.26.0", ["--model", "x", "-q", "ascend"], {"models": {"x": quantized("fp8")}}, []),
+]
+"""Names that vLLM refuses on its own platforms."""
+
+
+@table("platform", PLUGIN_PLATFORMS)
+@table(("release", "args", "fields"), [row[1:4] for row in UNKNOWN_NAMES], ids=[row[0] for row in UNKNOWN_NAMES])
+def test_a_name_that_a_plugin_may_register_is_not_refused(
+    ask: Asking, release: str, args: list[str], fields: dict[str, Any], platform: str
+) -> None:
+    decision = ask(args, release, upstream=False, environment={"platform": platform}, **dict(fields))
+    about = [warning for warning in decision.warnings if "refuse this config" in warning or "refuses this" in warning]
+    assert (decision.launch_errors, about, decision.starts) == ([], [], True)
+
+
+@table("platform", OWN_PLATFORMS)
+@table(("release", "args", "fields"), [row[1:4] for row in UNKNOWN_NAMES], ids=[row[0] for row in UNKNOWN_NAMES])
+def test_an_unknown_name_is_refused_on_the_platforms_of_vllm(
+    ask: Asking, release: str, args: list[str], fields: dict[str, Any], platform: str
+) -> None:
+    decision = ask(args, release, upstream=False, environment={"platform": platform}, **dict(fields))
+    assert (len(decision.launch_errors), decision.starts) == (1, False)
+
+
+@table(("args", "config"), [(["-q", "gguf"], SIZED), ([], quantized("gguf"))], ids=["argument", "model"])
+def test_gguf_without_its_plugin_is_a_warning(ask: Asking, args: list[str], config: Config) -> None:
+    """From 0.24 on `vllm-gguf-plugin` registers the method, on the platforms of vLLM."""
+    found = {
+        release: ask(["--model", "x", *args], release, upstream=False, models={"x": config})
+        for release in ("0.23.0", "0.24.0", NEW)
+    }
+    assert [(decision.launch_errors, decision.starts) for decision in found.values()] == [([], True)] * 3
+    place = " (args[2])" if args else ""
+    message = (
+        f'vLLM may refuse this configuration: "Unknown quantization method: gguf."{place}; install `vllm-gguf-plugin`, '
+        "which registers it from 0.24 on, or serve a checkpoint in another format"
+    )
+    about = [[warning for warning in each.warnings if "refuse" in warning] for each in found.values()]
+    assert about == [[], [message], [message]]
+
+
+def test_gguf_takes_the_checkpoint_of_another_method(ask: Asking) -> None:
+    models = {"x": quantized("fp8")}
+    decision = ask(["--model", "x", "-q", "gguf"], "0.23.0", upstream=False, models=models)
+    assert (decision.launch_errors, decision.starts) == ([], True)
 
 
 def keys() -> Iterator[str]:
