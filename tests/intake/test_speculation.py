@@ -113,12 +113,16 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
     ),
     ("dense", {"model": "my.draft"}, "0.21.0", draft_facts("my.draft", "LlamaForCausalLM", "draft_model")),
     ("dense", {"model": "a/my.draft"}, "0.33.0", draft_facts("a/my.draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "My3-0.6B"}, "0.25.1", {METHOD: ("custom_class", HERE), **OF_THE_TARGET}),
+    ("dense", {"model": "My3-0.6B"}, "0.26.0", draft_facts("My3-0.6B", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "My3-0.6B"}, "0.33.0", draft_facts("My3-0.6B", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "my.draft."}, "0.33.0", draft_facts("my.draft.", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "my.Proposer"}, "0.33.0", {METHOD: ("custom_class", HERE), **OF_THE_TARGET}),
 ]
 MEDUSA_HEADS = {"medusa_num_heads": 5, "medusa_num_layers": 1, "base_model_name_or_path": "lmsys/vicuna-7b-v1.3"}
 """A configuration of Medusa heads in their first format."""
 MY_DRAFTS = {
-    "my.draft": LLAMA,
-    "a/my.draft": LLAMA,
+    **dict.fromkeys(("my.draft", "my.draft.", "a/my.draft", "My3-0.6B"), LLAMA),
     "heads": MEDUSA_HEADS,
     "typed-heads": {"model_type": "medusa", **MEDUSA_HEADS},
 }

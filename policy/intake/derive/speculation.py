@@ -128,7 +128,7 @@ def method_before_draft(speculation: Speculation, tables: Tables) -> str:
         isinstance(model, str)
         and tables.series >= (0, 22)
         and (method is None or tables.series < (0, 26))
-        and _is_class_path(model)
+        and _is_class_path(model, tables.series)
     ):
         return "custom_class"
     if not isinstance(method, str):
@@ -138,8 +138,11 @@ def method_before_draft(speculation: Speculation, tables: Tables) -> str:
     return "ngram" if method == "[ngram]" else method
 
 
-def _is_class_path(model: str) -> bool:
-    return "." in model and "/" not in model and not model.startswith(("http://", "https://", "file://"))
+def _is_class_path(model: str, series: tuple[int, int]) -> bool:
+    """Whether a draft is named as a Python class, such as ``package.Class``; before 0.26 any name with a dot is."""
+    if "." not in model or "/" in model:  # no URL either, because those have slashes
+        return False
+    return series < (0, 26) or all(part.isidentifier() for part in model.split("."))
 
 
 def derive_speculation(
