@@ -64,9 +64,25 @@ def spec(**fields: Any) -> list[str]:
     return ["--speculative-config", str(fields).replace("'", '"').replace("True", "true")]
 
 
+def mtp(layers: int) -> Config:
+    return {**MODELS["mla"], "num_nextn_predict_layers": layers}
+
+
 Row = tuple[str, str, list[str], dict[str, Any], list[str]]
 """Check, release, arguments, other fields of the deployment, messages."""
 X: Final[dict[str, Any]] = {"models": {"x": SIZED}}
+TOKENS_REQUIRED: Final = [
+    (
+        '"num_speculative_tokens must be provided with speculative model unless the draft model config contains an '
+        'n_predict parameter." (args[2]); add `num_speculative_tokens`'
+    )
+]
+ONLY_DSPARK: Final = [
+    (
+        '"Adaptive verification only supported with DSpark" (args[2]); remove `enable_adaptive_verification`, or use '
+        "the method `dspark`"
+    )
+]
 REFUSED: list[Row] = [
     (
         "nodes-divide-ranks",
@@ -890,6 +906,85 @@ REFUSED: list[Row] = [
             (
                 '"A speculative model was provided, but `num_speculative_tokens` was not provided" '
                 "(args[2]); add `num_speculative_tokens`"
+            )
+        ],
+    ),
+    *(
+        ("tokens-required", release, ["--model", "x", *spec(method="ngram", prompt_lookup_max=4)], X, TOKENS_REQUIRED)
+        for release in ("0.20.0", "0.23.0", "0.28.0", NEW)
+    ),
+    *(
+        ("tokens-required", release, ["--model", "x", *spec(method="mtp")], {"models": {"x": mtp(1)}}, TOKENS_REQUIRED)
+        for release in ("0.23.0", "0.28.0", NEW)
+    ),
+    *(
+        ("tokens-required", NEW, ["--model", "x", *spec(**fields)], X, TOKENS_REQUIRED)
+        for fields in (
+            {"model": "[ngram]"},
+            {"model": "own.Proposer"},
+            {"method": "extract_hidden_states"},
+            {"method": "eagle3"},
+            {"method": "dspark"},
+        )
+    ),
+    *(
+        (
+            "tokens-of-draft-layers",
+            release,
+            ["--model", "x", *spec(method="mtp", num_speculative_tokens=3)],
+            {"models": {"x": mtp(2)}},
+            [
+                (
+                    '"num_speculative_tokens:3 must be divisible by n_predict=2" (args[2]); set it to a multiple of 2, '
+                    "or to less"
+                )
+            ],
+        )
+        for release in ("0.20.0", "0.23.0", NEW)
+    ),
+    *(
+        (
+            "draft-tensor-parallel-name",
+            release,
+            ["--model", "x", *spec(method="ngram", num_speculative_tokens=3, tensor_parallel_size=1)],
+            X,
+            [
+                (
+                    "\"'tensor_parallel_size' is not a valid argument in the speculative_config. Please pass "
+                    "'draft_tensor_parallel_size' instead.\" (args[2]); rename it to `draft_tensor_parallel_size`, or "
+                    "remove it"
+                )
+            ],
+        )
+        for release in ("0.20.0", NEW)
+    ),
+    *(
+        (
+            "adaptive-method",
+            release,
+            ["--model", "x", *spec(method="ngram", num_speculative_tokens=3, enable_adaptive_verification=True)],
+            X,
+            ONLY_DSPARK,
+        )
+        for release in ("0.28.0", "0.29.0")
+    ),
+    (
+        "adaptive-argmax",
+        "0.30.0",
+        [
+            *("--model", "x"),
+            *spec(
+                method="ngram",
+                num_speculative_tokens=3,
+                enable_adaptive_verification=True,
+                use_local_argmax_reduction=True,
+            ),
+        ],
+        X,
+        [
+            (
+                '"Adaptive verification estimates per-position acceptance from the draft logits, which '
+                'use_local_argmax_reduction never materializes. Disable one of them." (args[2]); remove one of them'
             )
         ],
     ),
@@ -1918,6 +2013,20 @@ ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
         {},
     ),
     (NEW, ["--model", "dense", "--per-request-spec-decode-metrics", "none"], {}),
+    (NEW, ["--model", "dense", *spec(method="suffix")], {}),
+    *(
+        (release, ["--model", "x", *spec(method="mtp", model="x")], {"models": {"x": mtp(1)}})
+        for release in ("0.23.0", NEW)
+    ),
+    *(
+        (NEW, ["--model", "x", *spec(method="mtp", num_speculative_tokens=tokens)], {"models": {"x": mtp(layers)}})
+        for tokens, layers in ((3, 1), (3, 4), (4, 2))
+    ),
+    (
+        NEW,
+        ["--model", "dense", *spec(method="ngram", num_speculative_tokens=3, enable_adaptive_verification=True)],
+        {},
+    ),
     (
         NEW,
         [

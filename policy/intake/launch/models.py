@@ -161,6 +161,10 @@ class ModelValues:
         """The number of tokens that a draft predicts by default."""
         return self._configuration.get("n_predict")
 
+    def next_token_layers(self) -> Any:
+        """The number of layers for further tokens, which is that of the tokens of most MTP drafts."""
+        return self._configuration.get("num_nextn_predict_layers")
+
     def quantization(self) -> str | None:
         """The method that the configuration states, in lower case; None if it states no quantization."""
         found = self._configuration.get(QUANTIZATION)
