@@ -83,7 +83,21 @@ class Plan(Struct):
     refused: dict[str, Refusal]
 
 
-State = tuple[Any, ...]
+class State(Struct, frozen=True):
+    """What is decided for an engine, and the arguments that are ignored, which only the text shows.
+
+    ``is_certain`` is false if a shell may read its command in another way.
+    """
+
+    decided: tuple[Any, ...]
+    ignored: list[str] = []
+    is_certain: bool = True
+
+    def is_kept(self, found: State | None) -> bool:
+        """Whether another state has what this one has; what is not certain may become so."""
+        if found is None or (found.decided, found.ignored) != (self.decided, self.ignored):
+            return False
+        return found.is_certain or not self.is_certain
 
 
 def state_of(policy: Policy, request: Request, today: date) -> State:
@@ -91,9 +105,9 @@ def state_of(policy: Policy, request: Request, today: date) -> State:
     try:
         result = policy.evaluate(request, today)
     except RequestInvalid as error:
-        return (str(error),)
+        return State((str(error),))
     decision = policy.assemble(result)
-    return (
+    decided = (
         decision.runner,
         decision.outcome,
         decision.starts,
@@ -102,22 +116,22 @@ def state_of(policy: Policy, request: Request, today: date) -> State:
         [problem.rule for problem in decision.known_problems],
         result.request.release.decided_as,
         [*result.evaluation.facts.row],
-        [] if result.intake is None else result.intake.ignored,
     )
+    if result.intake is None:
+        return State(decided)
+    return State(decided, result.intake.ignored, not result.intake.doubts)
 
 
-def _without(state: State | None, release: str, changes: Sequence[Change]) -> State | None:
-    """The state without the ignored arguments that changes are about, which only the text shows."""
-    if state is None or len(state) == 1:
-        return state
+def _without(state: State, release: str, changes: Sequence[Change]) -> State:
+    """The state without the ignored arguments that changes are about."""
     options = {option_of(str(change.argument))[0] for change in changes if change.argument is not UNSET}
     known = flags(release)
     ignored = []
-    for text in state[-1]:
+    for text in state.ignored:
         flag, _, _ = known.find(text.partition(" ")[0])
         if flag is None or flag.dest not in options:
             ignored.append(text)
-    return (*state[:-1], ignored)
+    return replace(state, ignored=ignored)
 
 
 def changed_request(request: Request, changes: Sequence[Change]) -> Request:
@@ -213,7 +227,10 @@ class Planner:
         wrong = [key for key, state in promised.items() if not _is_same(after.get(key), state, by_key[key])]
         if wrong:
             return {key: self._refusal(NOT_PROMISED, by_key[key], choice) for key in wrong}
-        if after != {**(self.before or {}), **{key: after[key] for key in promised}}:
+        others = {key: state for key, state in (self.before or {}).items() if key not in promised}
+        if len(after) > len(others) + len(promised) or not all(
+            each.is_kept(after.get(key)) for key, each in others.items()
+        ):
             return {"": self._refusal(SHARED, group[0], choice)}
         self.plan.texts, self.before = texts, after
         return {}
@@ -230,7 +247,7 @@ class Planner:
         except PolicyError:
             return None
         return {
-            each[0] if isinstance(each, tuple) else _key(each): (str(each[1]),)
+            each[0] if isinstance(each, tuple) else _key(each): State((str(each[1]),))
             if isinstance(each, tuple)
             else state_of(self.policy, each.request, self.today)
             for each in engines
@@ -315,7 +332,7 @@ class Planner:
 
 def _is_same(found: State | None, promised: State, wanted: WantedChanges) -> bool:
     release, changes = wanted.engine.request.release.decided_as, wanted.changes
-    return _without(found, release, changes) == _without(promised, release, changes)
+    return found is not None and _without(promised, release, changes).is_kept(_without(found, release, changes))
 
 
 def place_in(

@@ -22,20 +22,9 @@ SERVERS: Final = ("vllm.entrypoints", "vllm.scripts", "dynamo.vllm")
 PRINTERS: Final = frozenset({":", "[", "[[", "cat", "echo", "false", "logger", "printf", "test", "true"})
 """Programs that start no other one, whatever their arguments are."""
 EXPORTS: Final = frozenset({"export", "readonly", "declare", "typeset"})
-BEFORE_ASSIGNMENTS: Final = EXPORTS | {
-    "!",
-    "do",
-    "elif",
-    "else",
-    "env",
-    "exec",
-    "if",
-    "sudo",
-    "then",
-    "time",
-    "while",
-    "{",
-}
+RESERVED_WORDS: Final = frozenset({"!", "do", "elif", "else", "if", "then", "time", "until", "while", "{"})
+"""Words of a shell before a command."""
+BEFORE_ASSIGNMENTS: Final = EXPORTS | RESERVED_WORDS | {"env", "exec", "sudo"}
 """Words after which an assignment still is one."""
 OPTIONS_OF_VARIABLES: Final = frozenset({"-e", "--env"})
 ENVIRONMENT: Final = "Environment="

@@ -5,14 +5,15 @@ Each edit is a span of the text and what replaces it.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import dropwhile, pairwise
+from typing import TYPE_CHECKING, Final
 
 from policy.edits.operations import TextEdit
 from policy.edits.shell_commands import (
     ENVIRONMENT,
     EXPORTS,
     OPTIONS_OF_VARIABLES,
+    RESERVED_WORDS,
     commands_of,
     starting_commands,
 )
@@ -20,7 +21,13 @@ from policy.edits.shell_commands import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policy.edits.shell_commands import ShellCommand
     from policy.edits.shell_words import ShellWord
+
+JOINED: Final = ";&|"
+"""The operators of which two make another one."""
+CLOSING_WORDS: Final = frozenset({")", "}", "do", "done", "elif", "else", "esac", "fi", "then"})
+"""The words before which a list of commands ends."""
 
 
 def without_words(text: str, words: Sequence[ShellWord], first: int, count: int) -> TextEdit:
@@ -30,19 +37,11 @@ def without_words(text: str, words: Sequence[ShellWord], first: int, count: int)
         return TextEdit(words[first].start, words[last + 1].start, "")
     if first and not words[first - 1].is_operator:
         return TextEdit(words[first - 1].end, words[last].end, "")
-    return _statement(text, words, first, last)
+    return _whole(text, words[first].start, words[last].end)
 
 
-def _statement(text: str, words: Sequence[ShellWord], first: int, last: int) -> TextEdit:
-    """The edit that removes a whole command: with its line if nothing else is on it, or with the operator after it."""
-    start, end = words[first].start, words[last].end
-    following = last + 1
-    if following < len(words) and words[following].text in ";&":
-        while following < len(words) and words[following].is_operator and words[following].text in ";&":
-            end = words[following].end
-            following += 1
-        while text[end : end + 1] in {" ", "\t"}:
-            end += 1
+def _whole(text: str, start: int, end: int) -> TextEdit:
+    """The edit that removes a span, with its line if nothing else is on it."""
     line = start
     while text[line - 1 : line] in {" ", "\t"}:
         line -= 1
@@ -54,21 +53,93 @@ def _statement(text: str, words: Sequence[ShellWord], first: int, last: int) -> 
     return TextEdit(line, rest + 1, "") if text[rest : rest + 1] == "\n" else TextEdit(start, end, "")
 
 
-def without_variable(text: str, words: Sequence[ShellWord], index: int) -> TextEdit:
-    """The edit that removes an assignment, with the `export`, `-e` or `Environment=` that is only for it."""
-    word = words[index]
-    before = words[index - 1].text if index else ""
-    is_last = index + 1 == len(words) or words[index + 1].is_operator
-    if word.text.startswith(ENVIRONMENT):
-        if is_last:
-            return _statement(text, words, index, index)
-        return TextEdit(word.start + len(ENVIRONMENT), words[index + 1].start, "")
-    if before in OPTIONS_OF_VARIABLES:
-        return without_words(text, words, index - 1, 2)
-    starts_command = index < 2 or words[index - 2].is_operator  # noqa: PLR2004  # the word before `export`
-    if before in EXPORTS and is_last and starts_command:
-        return _statement(text, words, index - 1, index)
-    return without_words(text, words, index, 1)
+def without_variable(text: str, words: Sequence[ShellWord], assignments: Sequence[int]) -> list[TextEdit] | None:
+    """The edits that remove the assignments of a variable; None if one cannot be removed with certainty.
+
+    The `export`, `-e` or `Environment=` that is only for an assignment goes with it. Where the text needs a command
+    or its status, it becomes `unset`.
+    """
+    gone = frozenset(assignments)
+    edits: list[TextEdit] = []
+    for command in commands_of(words):
+        own = [place for place in command.places if place in gone]
+        found = _without_assignments(text, words, command, own) if own else []
+        if found is None:
+            return None
+        edits += found
+    return edits
+
+
+def _without_assignments(
+    text: str, words: Sequence[ShellWord], command: ShellCommand, gone: Sequence[int]
+) -> list[TextEdit] | None:
+    """The edits that remove assignments of one variable from a command; None if that is not certain."""
+    first = words[gone[0]]
+    places = [*dropwhile(lambda place: words[place].text in RESERVED_WORDS, command.places)]
+    is_alone = all(place in gone or words[place].text in EXPORTS for place in places)
+    if first.text.startswith(ENVIRONMENT):
+        if is_alone:
+            return [_whole(text, first.start, words[places[-1]].end)]
+        beginning = TextEdit(first.start + len(ENVIRONMENT), words[gone[0] + 1].start, "")
+        return [beginning, *(without_words(text, words, place, 1) for place in gone[1:])]
+    if is_alone and not command.is_list:
+        if places[-1] - places[0] >= len(places):
+            return None  # a redirection is between them
+        return [_without_statement(text, words, places[0], places[-1], first.text.partition("=")[0])]
+    return [
+        without_words(text, words, place - 1, 2)
+        if place and words[place - 1].text in OPTIONS_OF_VARIABLES
+        else without_words(text, words, place, 1)
+        for place in gone
+    ]
+
+
+def _without_statement(text: str, words: Sequence[ShellWord], first: int, last: int, name: str) -> TextEdit:
+    """The edit that removes a command that only sets a variable, or unsets the variable where a command is needed."""
+    start, end = words[first].start, words[last].end
+    after = _operator(words, last + 1)
+    if not _begins_line(words, first) or after not in {"", "\n", ";", "&&"}:
+        return TextEdit(start, end, f"unset {name}")
+    if after != "&&" and _closes(words, last + 1):
+        return TextEdit(start, end, f"unset {name}")
+    if after in {";", "&&"}:
+        end = words[last + len(after)].end
+        while text[end : end + 1] in {" ", "\t"}:
+            end += 1
+    return _whole(text, start, end)
+
+
+def _operator(words: Sequence[ShellWord], place: int) -> str:
+    """The operator at a place, of one character or of two such as `&&` and `;;`; empty at the end of the text."""
+    found = ""
+    for word in words[place : place + 2]:
+        if found and not (word.is_operator and found in JOINED and word.text in JOINED):
+            break
+        if found and words[place].end != word.start:
+            break
+        found += word.text
+    return found
+
+
+def _begins_line(words: Sequence[ShellWord], first: int) -> bool:
+    """Whether a command is the first of a line or follows a `;`, and no operator before it needs it."""
+    if not first:
+        return True
+    before = words[first - 1]
+    if not before.is_operator or before.text not in ";\n":
+        return False
+    while first and words[first - 1].is_operator and words[first - 1].text == "\n":
+        first -= 1
+    return not (first and words[first - 1].is_operator and words[first - 1].text in "&|")
+
+
+def _closes(words: Sequence[ShellWord], place: int) -> bool:
+    """Whether what follows a command ends a list of commands, of which the last one gives the status."""
+    while place < len(words) and words[place].is_operator and words[place].text in ";\n":
+        if _operator(words, place) in {";;", ";&"}:
+            return True
+        place += 1
+    return place < len(words) and words[place].text in CLOSING_WORDS
 
 
 def with_word(text: str, words: Sequence[ShellWord], new: str) -> TextEdit | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from policy.edits.argument_places import MAX_NODES, ArgumentPlace, Uses
 from policy.edits.nodes import Child, Node, is_named, subtree
-from policy.edits.operations import Addition, ChildRemoval, Operation, Splice
+from policy.edits.operations import Addition, ChildRemoval, Operation, Splice, TextEdit
 from policy.edits.shell_commands import SERVERS, assignments_of
 from policy.edits.shell_edits import without_variable
 from policy.edits.shell_words import shell_words
@@ -163,15 +163,16 @@ def _shell(layer: TextLayer, node: Node, name: str, to: str | None) -> Iterator[
     value = layer.value(node)
     first = words[found[0]]
     at = node.start if value is None else value.span(first.start, first.start + 1)[0]
-    operations: list[Operation] = []
-    for index in found:
-        word = words[index]
-        if to is None:
-            edit = without_variable(text, words, index)
-            operations.append(Splice(node, edit.start, edit.end, edit.text))
-        else:
+    if to is None:
+        edits = without_variable(text, words, found)
+    else:
+        edits = []
+        for word in (words[index] for index in found):
             begin = word.text.index(f"{name}=") + len(name) + 1
             if begin == len(word.text):
                 return
-            operations.append(Splice(node, word.starts[begin], word.ends[-1], to))
-    yield ArgumentPlace(layer.offset(at), text[first.start : first.end], layer.operations(operations))
+            edits.append(TextEdit(word.starts[begin], word.ends[-1], to))
+    operations = None if edits is None else [Splice(node, each.start, each.end, each.text) for each in edits]
+    yield ArgumentPlace(
+        layer.offset(at), text[first.start : first.end], None if operations is None else layer.operations(operations)
+    )
