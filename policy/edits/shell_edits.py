@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.edits.operations import TextEdit
 from policy.edits.shell_commands import (
+    ASSIGNMENT,
     ENVIRONMENT,
     EXPORTS,
     OPTIONS_OF_VARIABLES,
@@ -62,36 +63,75 @@ def without_variable(text: str, words: Sequence[ShellWord], assignments: Sequenc
     gone = frozenset(assignments)
     edits: list[TextEdit] = []
     for command in commands_of(words):
-        own = [place for place in command.places if place in gone]
-        found = _without_assignments(text, words, command, own) if own else []
-        if found is None:
-            return None
-        edits += found
+        if not gone.isdisjoint(command.places):
+            found = _without_assignments(text, words, command, gone)
+            if found is None:
+                return None
+            edits += found
     return edits
 
 
 def _without_assignments(
-    text: str, words: Sequence[ShellWord], command: ShellCommand, gone: Sequence[int]
+    text: str, words: Sequence[ShellWord], command: ShellCommand, gone: frozenset[int]
 ) -> list[TextEdit] | None:
     """The edits that remove assignments of one variable from a command; None if that is not certain."""
-    first = words[gone[0]]
+    own = [place for place in command.places if place in gone]
+    first = words[own[0]]
     places = [*dropwhile(lambda place: words[place].text in RESERVED_WORDS, command.places)]
-    is_alone = all(place in gone or words[place].text in EXPORTS for place in places)
     if first.text.startswith(ENVIRONMENT):
-        if is_alone:
+        if len(own) == len(places):
             return [_whole(text, first.start, words[places[-1]].end)]
-        beginning = TextEdit(first.start + len(ENVIRONMENT), words[gone[0] + 1].start, "")
-        return [beginning, *(without_words(text, words, place, 1) for place in gone[1:])]
-    if is_alone and not command.is_list:
-        if places[-1] - places[0] >= len(places):
-            return None  # a redirection is between them
-        return [_without_statement(text, words, places[0], places[-1], first.text.partition("=")[0])]
-    return [
+        beginning = TextEdit(first.start + len(ENVIRONMENT), words[own[0] + 1].start, "")
+        return [beginning, *(without_words(text, words, place, 1) for place in own[1:])]
+    statement = () if command.is_list else _statement(words, places, gone)
+    if statement is None:
+        return None
+    edits = [
         without_words(text, words, place - 1, 2)
         if place and words[place - 1].text in OPTIONS_OF_VARIABLES
         else without_words(text, words, place, 1)
-        for place in gone
+        for place in own
+        if not statement or place < statement[0]
     ]
+    if statement:
+        edits.append(_without_statement(text, words, statement[0], statement[-1], first.text.partition("=")[0]))
+    return edits
+
+
+def _statement(words: Sequence[ShellWord], places: Sequence[int], gone: frozenset[int]) -> Sequence[int] | None:
+    """The words of a command of which nothing is left, from its `export` on if it has one; empty if some words are.
+
+    None if the words that are left may expand to nothing, as the builtin alone prints all variables, or if a
+    redirection is between those that are not.
+    """
+    statement = places
+    if not gone.issuperset(places):
+        statement = _from_export(words, places)
+        if gone.isdisjoint(statement):
+            return ()
+        left = [words[place] for place in statement[1:] if place not in gone and not _is_option(words[place])]
+        if left:
+            return () if any(_is_name(word) for word in left) else None
+    return statement if statement[-1] - statement[0] < len(statement) else None
+
+
+def _from_export(words: Sequence[ShellWord], places: Sequence[int]) -> Sequence[int]:
+    """The words of a command from its builtin on, such as `export`; empty if another program runs."""
+    for number, place in enumerate(places):
+        if words[place].text in EXPORTS:
+            return places[number:]
+        if ASSIGNMENT.match(words[place].text) is None and not _is_option(words[place]):
+            break
+    return ()
+
+
+def _is_option(word: ShellWord) -> bool:
+    return word.text.startswith(("-", "+"))
+
+
+def _is_name(word: ShellWord) -> bool:
+    """Whether a word of `export` certainly is a name, with a value or without one."""
+    return word.is_certain or ASSIGNMENT.match(word.text) is not None
 
 
 def _without_statement(text: str, words: Sequence[ShellWord], first: int, last: int, name: str) -> TextEdit:

@@ -57,8 +57,31 @@ def test_a_pin_is_unset_where_a_shell_needs_a_command(
     assert changed("s.sh", before + SERVE) == ([], after + SERVE)
 
 
-@pytest.mark.parametrize("text", [f"export > /log {PIN}=1\n"])
-def test_a_pin_after_a_redirection_is_left(changed: Callable[..., tuple[list[str], str]], text: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"declare -x {PIN}=1\n", ""),
+        (f"declare -x {PIN}=1 A=b\n", "declare -x A=b\n"),
+        (f"declare -x {PIN}=0 {PIN}=1\n", ""),
+        (f"export -- {PIN}=1\n", ""),
+        (f"{{ {EXPORT}; export HF_HOME=/x; }}\n", f"{{ {UNSET}; export HF_HOME=/x; }}\n"),
+        (f"! {EXPORT}\n", f"! {UNSET}\n"),
+        (f"time {EXPORT}\n", f"time {UNSET}\n"),
+        (f"time -p {EXPORT}\n", f"time -p {UNSET}\n"),
+        (f"A=b {EXPORT}\n", f"A=b {UNSET}\n"),
+        (f'export A="$B" {PIN}=1\n', 'export A="$B"\n'),
+    ],
+)
+def test_no_builtin_is_left_that_prints_all_variables(
+    changed: Callable[..., tuple[list[str], str]], before: str, after: str
+) -> None:
+    assert changed("s.sh", before + SERVE) == ([], after + SERVE)
+
+
+@pytest.mark.parametrize("text", [f"export > /log {PIN}=1\n", f"{EXPORT} $NAMES\n"])
+def test_a_pin_is_left_where_the_rest_of_its_command_is_not_certain(
+    changed: Callable[..., tuple[list[str], str]], text: str
+) -> None:
     assert changed("s.sh", text + SERVE) == (["the text here cannot be edited with certainty"], text + SERVE)
 
 
@@ -81,6 +104,9 @@ COMMANDS = st.sampled_from(
         f"{PIN}=1 vllm serve",
         f"{EXPORT} >&2",
         f"! {EXPORT}",
+        f"declare -x {PIN}=1",
+        f"time -p export -- {PIN}=1",
+        f"A=f export {PIN}=1 {PIN}=0",
         f"time {PIN}=1",
         "true",
         "false",
