@@ -152,7 +152,9 @@ def _word_before(words: Sequence[ShellWord], place: int) -> str:
 
 
 def uses_arguments(text: str, words: Sequence[ShellWord]) -> bool:
-    """Whether a command that does not start vLLM uses the arguments of the script: `"$@"`, `$1`, `shift`."""
+    """Whether a command that does not start vLLM, or a here-document, uses the script's arguments: `"$@"`, `shift`."""
+    if any(word.is_operator and ARGUMENTS.search(text, word.start, word.end) for word in words):
+        return True
     commands = commands_of(words)
     starting = _places(starting_commands(words, commands))
     for command in commands:
@@ -207,12 +209,12 @@ def _assignments(texts: Sequence[str], name: str, *, is_start: bool) -> Iterator
 
 
 def variables_used_elsewhere(text: str, words: Sequence[ShellWord]) -> set[str]:
-    """The variables that commands that do not start vLLM use: `rm -rf /x$NAME`."""
+    """The variables that commands that do not start vLLM use, and here-documents: `rm -rf /x$NAME`."""
     commands = commands_of(words)
     starting = _places(starting_commands(words, commands))
     return {
         name
         for place, word in enumerate(words)
-        if not word.is_operator and place not in starting
+        if place not in starting
         for name in USE.findall(text, word.start, word.end)
     }

@@ -5,18 +5,26 @@ Owns only where words begin and end and what is in quotes. What the text means i
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OPERATORS: Final = ";&|<>()\n"
 BLANKS: Final = " \t\r"
 ESCAPED_IN_QUOTES: Final = '\\"$`'
+HERE_DOCUMENT: Final = re.compile(r"(?<!<)<<(?!<)(-?)[ \t]*+")
+"""The operator of a here-document up to its delimiter; its group is the `-` that drops tabs."""
 
 
 class ShellWord(Struct, frozen=True):
     """A word or an operator: its span, and its value with the span of each character.
 
+    The end of a line has the texts of the here-documents that follow it, as they are no words of the script.
     ``is_certain`` is false for a word in which a shell expands something.
     """
 
@@ -32,6 +40,8 @@ class ShellWord(Struct, frozen=True):
 def shell_words(text: str) -> list[ShellWord]:
     """The words and operators of a shell text, in their order."""
     found: list[ShellWord] = []
+    delimiters: list[tuple[str, str]] = []
+    lines: dict[tuple[str, str], list[int]] = {}
     at = 0
     while at < len(text):
         character = text[at]
@@ -43,13 +53,47 @@ def shell_words(text: str) -> list[ShellWord]:
             end = text.find("\n", at)
             at = len(text) if end < 0 else end
         elif character in OPERATORS:
-            found.append(ShellWord(at, at + 1, character, [at], [at + 1], is_operator=True))
-            at += 1
+            end = at + 1
+            if (here := HERE_DOCUMENT.match(text, at)) is not None:
+                delimiter = _word(text, here.end())
+                if delimiter.end > delimiter.start:
+                    delimiters.append((here[1], delimiter.text))
+            elif character == "\n" and delimiters:
+                lines = lines or _lines(text)
+                end = _end_of_here_documents(text, end, delimiters, lines)
+                delimiters.clear()
+            found.append(ShellWord(at, end, character, [at], [end], is_operator=True))
+            at = end
         else:
             word = _word(text, at)
             found.append(word)
             at = word.end
     return found
+
+
+def _lines(text: str) -> dict[tuple[str, str], list[int]]:
+    """Where each line begins, by its text: as it is with an empty mark, and without its first tabs with a `-`."""
+    found: dict[tuple[str, str], list[int]] = {}
+    at = 0
+    for line in text.split("\n"):
+        shown = line.removesuffix("\r")
+        found.setdefault(("", shown), []).append(at)
+        found.setdefault(("-", shown.lstrip("\t")), []).append(at)
+        at += len(line) + 1
+    return found
+
+
+def _end_of_here_documents(
+    text: str, at: int, delimiters: Iterable[tuple[str, str]], lines: dict[tuple[str, str], list[int]]
+) -> int:
+    """The end of the here-documents that begin at an offset; one without an end is none, as in `((a << 2))`."""
+    for delimiter in delimiters:
+        starts = lines.get(delimiter, [])
+        number = bisect_left(starts, at)
+        if number < len(starts):
+            end = text.find("\n", starts[number])
+            at = len(text) if end < 0 else end + 1
+    return at
 
 
 def _word(text: str, at: int) -> ShellWord:

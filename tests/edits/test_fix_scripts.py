@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policy.decision.remedies import Change
 from policy.edits import variable_places
 from policy.edits.operations import TextEdit, edited
 from policy.edits.shell_commands import assignments_of
@@ -85,6 +86,48 @@ def test_a_pin_is_left_where_the_rest_of_its_command_is_not_certain(
     assert changed("s.sh", text + SERVE) == (["the text here cannot be edited with certainty"], text + SERVE)
 
 
+HERE_DOCUMENTS = [
+    f"cat > /etc/profile.d/vllm.sh <<'EOF'\n{EXPORT}\nEOF\n",
+    f'cat <<"END OF" > /a; date\n{EXPORT}\nEND OF\n',
+    f"cat <<-EOF\n\t{EXPORT}\n\tEOF\n",
+    f"cat << A; cat <<\\B\n{EXPORT}\nA\n{EXPORT}\nB\n",
+    "cat > /run.sh <<EOF\nvllm serve other --enable-dbo\nEOF\n",
+    "cat > /note <<EOF\ndon't\nEOF\n",
+]
+
+
+@pytest.mark.parametrize("document", HERE_DOCUMENTS)
+def test_a_here_document_is_left(changed: Callable[..., tuple[list[str], str]], document: str) -> None:
+    serve = "vllm serve Qwen/Qwen3-8B"
+    text = f"{document}{EXPORT}\n{serve} --enable-dbo\n{document}"
+    assert changed("s.sh", text) == ([], f"{document}{serve} --enable-dbo\n{document}")
+    drop = Change(argument="--enable-dbo", from_="", to=None)
+    assert changed("s.sh", text, drop) == ([], f"{document}{EXPORT}\n{serve}\n{document}")
+
+
+def test_a_here_string_is_no_here_document(changed: Callable[..., tuple[list[str], str]]) -> None:
+    assert changed("s.sh", f"cat <<< EOF\n{EXPORT}\ndate\nEOF\n{SERVE}") == (
+        [],
+        f"cat <<< EOF\ndate\nEOF\n{SERVE}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        (f"{EXPORT}\ncat > /a <<EOF\nrunner=${PIN}\nEOF\n{SERVE}", Change(variable=PIN, to=None)),
+        (
+            'set -- --enable-dbo\ncat > /a <<EOF\n$@\nEOF\nvllm serve Qwen/Qwen3-8B "$@"\n',
+            Change(argument="--enable-dbo", from_="", to=None),
+        ),
+    ],
+)
+def test_what_a_here_document_uses_is_left(
+    changed: Callable[..., tuple[list[str], str]], text: str, change: Change
+) -> None:
+    assert changed("s.sh", text, change) == (["the text here cannot be edited with certainty"], text)
+
+
 def test_an_edit_after_which_a_shell_may_read_a_script_in_another_way_is_refused(
     changed: Callable[..., tuple[list[str], str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +164,7 @@ LISTS = [
     "{0} &&\n{1}",
     "{0} || {1}",
     "{0} | {1}",
+    "cat <<EOF\n$A don't\nEOF\n{0}\n{1}",
     "{0} # c\n{1}",
     "if {0}; then {1}; fi",
     "if {0}\nthen\n  {1}\nelse\n  vllm b\nfi",

@@ -59,6 +59,11 @@ SCRIPTS: Final[Mapping[str, Family]] = {
     "expansions": repeated(b"$(", b"vllm serve m "),
     "backquotes": repeated(b"` ", b"vllm serve m "),
     "redirections": repeated(b"2>&1 ", b"vllm serve m "),
+    "exports of branches": repeated(b"{ declare -x " + PIN + b"; }\n", after=SERVER),
+    "here-documents": repeated(b"cat <<-'END'\n$A don't\n\tEND\n", after=SERVER),
+    "here-documents of a line": repeated(b"<<END ", b"cat ", b"\n" + SERVER),
+    "here-documents without an end": numbered(b"cat <<A%d\n", after=SERVER),
+    "lines of a here-document": repeated(b"$A\n", b"cat <<END\n", b"END" + SERVER),
 }
 MANIFESTS: Final[Mapping[str, Family]] = {
     "a list in brackets": repeated(b"--enable-dbo, ", b"args: [serve, ", b"z]"),
