@@ -108,7 +108,8 @@ def test_a_rule_is_published_with_the_fields_of_its_file(catalogue: Catalogue) -
         "title": "Quantised checkpoints",
         "effect": "not-default",
         "why": "Upstream tested V2 with unquantised checkpoints first.",
-        "remedy": "set `VLLM_USE_V2_MODEL_RUNNER` to 1 to use V2 anyway, or upgrade to 0.24",
+        "remedy": "upgrade to 0.24, or set `VLLM_USE_V2_MODEL_RUNNER` to 1 to use V2 anyway, unless the decision with "
+        "it says `starts: false`",
         "references": ["https://github.com/vllm-project/vllm/pull/39337"],
         "releases": [
             {

@@ -412,3 +412,48 @@ def test_sets_of_changes_with_different_keys_are_tried_smallest_first() -> None:
         *("a1 b1", "a1 c1", "a2 b1", "a2 c1", "b1 c1"),
         *("a1 b1 c1", "a2 b1 c1"),
     ]
+
+
+# The remedies of the rules themselves.
+
+ONLY_IF_IT_STARTS = "unless the decision with it says `starts: false`"
+
+
+MAMBA = {"architectures": ["MambaForCausalLM"], "is_attention_free": True, "has_inner_state": True}
+BAMBA = {"architectures": ["BambaForCausalLM"], "is_hybrid": True, "has_inner_state": True}
+
+
+@table(
+    ("model", "version"),
+    [
+        pytest.param(MAMBA, "0.25.1", id="without attention"),
+        pytest.param(MAMBA, "0.22.1", id="before V2 had recurrent state"),
+        pytest.param(MAMBA, "0.21.0", id="where V2 is opt-in"),
+        pytest.param({**BAMBA, "is_moe": True}, "0.23.0", id="hybrid with experts"),
+        pytest.param({**BAMBA, "is_quantized": True}, "0.23.0", id="hybrid and quantised"),
+        pytest.param(
+            {"architectures": ["BertForSequenceClassification"], "runner_type": "pooling"}, "0.25.1", id="pooling"
+        ),
+    ],
+)
+def test_no_rule_promises_v2_where_v2_refuses(policy: Policy, model: dict[str, Any], version: str) -> None:
+    facts = {"model_config": model}
+    found = explained(policy, version, facts=facts)
+    forced = explained(policy, version, facts={**facts, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}})
+    promises = [r["remedy"] for r in found["reasons"] if "VLLM_USE_V2_MODEL_RUNNER` to 1" in (r["remedy"] or "")]
+    assert (found["runner"], found["starts"], forced["starts"]) == ("v1", True, False)
+    assert promises
+    assert [text for text in promises if ONLY_IF_IT_STARTS not in text] == []
+
+
+def test_prefix_caching_is_no_remedy_before_0_23(policy: Policy) -> None:
+    facts = {
+        "model_config": BAMBA,
+        "cache_config": {"mamba_cache_mode": "none"},
+        "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"},
+    }
+    found = explained(policy, "0.22.0", facts=facts)
+    remedies = {reason["rule"]: reason["remedy"] for reason in found["reasons"]}
+    assert remedies["mamba-align"] == (
+        "stay on V1, or from 0.23 on switch prefix caching off, which sets the cache mode to none"
+    )
