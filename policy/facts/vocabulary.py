@@ -288,7 +288,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean(
         "model_config.is_quantized",
         "the checkpoint is quantised (`quantization_config` in config.json, or `hf_quant_config.json`; "
-        "`--quantization` does not set it)",
+        "`--quantization` does not set it, but a method of ModelOpt needs that file)",
     ),
     _boolean("model_config.is_hybrid", "the model mixes attention with state-space or linear-attention layers"),
     _boolean(

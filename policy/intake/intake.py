@@ -45,8 +45,10 @@ from policy.intake.launch.values import LaunchValues
 from policy.intake.loaded_code import loaded_code
 from policy.intake.model.other_configuration import other_configurations
 from policy.intake.model.pooling import MODULES
+from policy.intake.model.quantization import QUANTIZATION
 from policy.intake.model.redirection import mounted_files, mounted_models, other_revision, redirections
 from policy.intake.model.tables import tables
+from policy.intake.model.target import QUANTIZED, with_quantization
 from policy.intake.model.transformers_releases import transformers_warnings
 from policy.intake.model.unusual_fields import unusual_in_others
 from policy.intake.model_lookup import MODEL_CONFIG_NEEDED, ModelLookup, no_models
@@ -279,8 +281,19 @@ def _derive(
         *unusual_in_others(models.configs, {target.name, target.config_name}, known),
     ]
     others = _unless_own_runner(others, lambda: rules(facts))
-    warnings += (unknown_models := [*others, *_unknown_name(options)])
-    without_modules = "" if models.has_known_files(target.name) else target.name
+    warnings += (
+        unknown_models := [
+            *others,
+            *_unknown_name(options),
+            *_unknown_quantization(
+                target,
+                models,
+                derived,
+                lambda: rules(facts) != decide(derive_with(with_quantization(target), speculation)),
+            ),
+        ]
+    )
+    without_modules = "" if models.has_known(MODULES, target.name) else target.name
     if (
         without_modules
         and models.is_named_like_embedding(target.name)
@@ -363,6 +376,26 @@ def _unknown_name(options: ParsedOptions) -> list[str]:
     return [
         f"the model is {shown}, whose value is not known; decided for the `config.json` that is given under this name"
     ]
+
+
+def _unknown_quantization(
+    target: ServedModel, models: ModelLookup, derived: Provenance, would_change: Callable[[], bool]
+) -> list[str]:
+    """The message that a file, which is not known, may make the model quantized, if that would change the decision."""
+    name = target.config_name
+    if (
+        derived.facts[QUANTIZED][0]
+        or not models.is_named_like_quantized(name)
+        or models.has_known(QUANTIZATION, name)
+        or not would_change()
+    ):
+        return []
+    message = (
+        f"{quoted(name)} is named like a quantised checkpoint, its `config.json` states no quantisation, and its "
+        f"`{QUANTIZATION}` is not given; with that file the model is quantised, which would change the decision; send "
+        f"`{QUANTIZATION}` in `files`, under the model's name (`null` if there is none)"
+    )
+    return [message]
 
 
 def _warn_of_checks(found: Findings, options: ParsedOptions, release: str, warnings: list[str]) -> list[UnknownOption]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.errors import RemedyKind, RequestFault, RequestInvalid
 from policy.intake.model.hub_folder import hub_name
-from policy.intake.model.pooling import MODULES, is_named_like_embedding
+from policy.intake.model.pooling import is_named_like_embedding
+from policy.intake.model.quantization import is_named_like_quantized
 from policy.masking import masked
 from policy.messages import quoted
 from policy.pointer import at
@@ -118,13 +119,17 @@ class ModelLookup:
         """The name of a model that is mounted at a path, or is in the hub's cache there; otherwise the given one."""
         return self.own_names.get(name) or self._names.get(name) or hub_name(name) or name
 
-    def has_known_files(self, name: str) -> bool:
-        """Whether it is known if a model has a ``modules.json``."""
-        return self._own_name(name) in self.found or f"{name}/{MODULES}" in self.files
+    def has_known(self, file: str, name: str) -> bool:
+        """Whether it is known if a model has a file."""
+        return self._own_name(name) in self.found or f"{name}/{file}" in self.files
 
     def is_named_like_embedding(self, name: str) -> bool:
         """Whether a model is named like an embedding model."""
         return is_named_like_embedding(self._own_name(name))
+
+    def is_named_like_quantized(self, name: str) -> bool:
+        """Whether a model is named like a quantized checkpoint."""
+        return is_named_like_quantized(self._own_name(name))
 
     def check(self) -> None:
         """Check that no configuration is missing.

@@ -204,6 +204,28 @@ def test_the_quantisation_flag_does_not_make_a_model_quantised(ask: Asking) -> N
     assert ask.fact(QUANTIZED, ["--model", "dense", "--quantization", "fp8"]) == (False, "default")
 
 
+@table("method", ["modelopt", "modelopt_fp4", "ModelOpt_MXFP8"])
+def test_a_modelopt_method_needs_the_file_that_makes_the_model_quantised(ask: Asking, method: str) -> None:
+    args = ["serve", "draft", "--quantization", method]
+    assert ask.fact(QUANTIZED, args) == (True, "args[2]")
+    assert ask(args, "0.23.0").runner == "v1"
+
+
+@table(
+    "flags",
+    [
+        ["--hf-config-path", "draft"],
+        ["--hf-overrides", '{"quantization_config": null}'],
+        ["--hf-overrides", '{"quantization_config_file": "a.json"}'],
+        ["--hf-overrides", '{"quantization_config_dict_json": "{}"}'],
+    ],
+)
+def test_a_modelopt_method_may_have_its_configuration_from_elsewhere(ask: Asking, flags: list[str]) -> None:
+    found = ask.fact(QUANTIZED, ["serve", "dense", "--quantization", "modelopt", *flags])
+    assert found
+    assert found[0] is False
+
+
 DISABLED = [
     ("1", True),
     (" 1 ", True),

@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.gguf import with_causal_class
 from policy.intake.model.pooling import read_pooling, with_module
-from policy.intake.model.quantization import FIELD, QUANTIZATION, read_quantization
+from policy.intake.model.quantization import (
+    FIELD,
+    OPTION,
+    QUANTIZATION,
+    needs_quantization_file,
+    read_quantization,
+)
 from policy.intake.model.registry import (
     ModelQuery,
     ResolvedModel,
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from policy.intake.model.tables import Tables
     from policy.intake.provenance import Provenance
 
+QUANTIZED: Final = "model_config.is_quantized"
 ROPE_FIELDS: Final = frozenset({"rope_scaling", "rope_parameters"})
 """The fields of a `config.json` that stretch the rotary embedding; the second is the newer name."""
 
@@ -164,6 +171,13 @@ def with_pooling_module(
     )
 
 
+def with_quantization(target: ServedModel) -> ServedModel:
+    """The served model if a file beside its configuration stated a quantization."""
+    before = target.configuration
+    stated = {**before.stated, FIELD: {}}
+    return replace(target, configuration=Configuration(stated, before.tables, before.model_type, before.kind))
+
+
 def _query(options: ParsedOptions, pooling: Pooling, platform: str) -> ModelQuery:
     get = options.values.get
     return ModelQuery(
@@ -184,7 +198,7 @@ def derive_model(
     facts["model_config.attn_type"] = _attention(target, options, by_class)
     has_experts, counted = experts(configuration)
     facts["model_config.is_moe"] = has_experts, DEFAULT if counted is None else origin_of(target, options, counted)
-    facts["model_config.is_quantized"] = _quantized(target, options, series)
+    facts[QUANTIZED] = _quantized(target, options, series)
     facts["model_config.is_hybrid"] = target.is_hybrid, by_class
     facts["model_config.has_inner_state"] = model.has_inner_state, by_class
     facts["model_config.is_attention_free"] = model.is_attention_free, by_class
@@ -255,7 +269,7 @@ def _quantized(target: ServedModel, options: ParsedOptions, series: tuple[int, i
     """Whether the configuration declares quantized weights, and the origin of that.
 
     From 0.33 on, the older field and the language model's configuration count too. Before, the latter counts where the
-    configuration class adopts it.
+    configuration class adopts it. A method of ModelOpt needs the file that declares them.
     """
     configuration = target.configuration
     for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
@@ -264,6 +278,8 @@ def _quantized(target: ServedModel, options: ParsedOptions, series: tuple[int, i
     text = configuration.text()
     counts = series >= (0, 33) or configuration.kind.class_name in ADOPTING_CLASSES
     within = counts and text is not configuration and text.get("quantization_config") is not None
+    if not within and OPTION in options.others and needs_quantization_file(options):
+        return True, options.kept_place(OPTION)
     return within, origin_of(target, options, "quantization_config")
 
 
