@@ -304,3 +304,23 @@ UNKNOWN_MODES: list[tuple[str, Any, str]] = [
 @table(("key", "value", "message"), UNKNOWN_MODES)
 def test_an_unknown_mode_is_a_fault_at_its_argument(ask: Asking, key: str, value: Any, message: str) -> None:
     assert ask.refusal([*DENSE, *cc(**{key: value})]) == ("invalid-request", [("/deployment/args/2", message)])
+
+
+NGRAM = {**CONFIG, "architectures": ["LongcatFlashNgramForCausalLM"], "model_type": "longcat_flash_ngram"}
+
+
+@table(
+    ("flags", "release", "mode", "graph"),
+    [
+        ([], "0.26.0", ("NONE", "model_configs/x"), ("FULL", "model_configs/x")),
+        ([], "0.33.0", ("NONE", "model_configs/x"), ("FULL", "model_configs/x")),
+        (["-O0"], "0.33.0", ("NONE", "model_configs/x"), ("FULL", "model_configs/x")),
+        (["-cc.mode=3"], "0.33.0", ("VLLM_COMPILE", HERE), ("FULL", "model_configs/x")),
+        (["-cc.cudagraph_mode=full_decode_only"], "0.33.0", ("NONE", "model_configs/x"), ("FULL_DECODE_ONLY", HERE)),
+        (["--enforce-eager"], "0.33.0", ("NONE", "model_configs/x"), ("NONE", HERE)),
+    ],
+)
+def test_a_hook_sets_the_modes_that_are_not_stated(
+    ask: Asking, flags: list[str], release: str, mode: Origin, graph: Origin
+) -> None:
+    assert modes(ask, ["--model", "x", *flags], release, models={"x": NGRAM}) == (mode, graph)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.derive.parallelism import PLATFORM, RANKS
+from policy.intake.model.configuration import evaluate_rows
 from policy.intake.model.registry import is_moe
 from policy.intake.provenance import DEFAULT
 
@@ -98,6 +99,20 @@ def read_compilation(options: ParsedOptions) -> Compilation:
         options.place("compilation_config.cudagraph_mode") if config.get("cudagraph_mode") is not None else DEFAULT,
         options.place("compilation_config.pass_config") if isinstance(passes, dict) else DEFAULT,
     )
+
+
+def apply_hook(compilation: Compilation, target: ServedModel, tables: Tables) -> None:
+    """Set the modes that the hook of the model's architecture sets, which vLLM calls before it reads other options."""
+    hook = tables.hooks.get(target.resolved.model.architecture)
+    if hook is None:
+        return
+    changes = tables.constants["hook_changes"].get(hook, {})
+    known = {MODE: compilation.mode, GRAPH: compilation.graph}
+    found = known | evaluate_rows([{name: changes[name] for name in known if name in changes}], known.get)
+    if found[MODE] is not None:
+        compilation.set_mode(found[MODE], target.origin)
+    if found[GRAPH] is not None:
+        compilation.set_graph(found[GRAPH], target.origin)
 
 
 def _named(value: object, names: tuple[str, ...]) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.deployment import PLUGINS
 from policy.intake.derive.caching import derive_cache
-from policy.intake.derive.compilation import derive_compilation, read_compilation, split_graph
+from policy.intake.derive.compilation import apply_hook, derive_compilation, read_compilation, split_graph
 from policy.intake.derive.parallelism import derive_on_cpu, derive_parallel
 from policy.intake.derive.refusal import refusal, ubatching_refusal
 from policy.intake.derive.row import default_facts
@@ -119,6 +119,7 @@ def derive(
     derive_cache(derived, target, options, tables)
     derive_transfer(derived, options, env, series)
     compilation = read_compilation(options)
+    apply_hook(compilation, target, tables)
 
     def runs_on_v2() -> bool:
         compilation.set_facts(derived)
