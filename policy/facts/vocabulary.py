@@ -432,6 +432,10 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "a KV connector is configured (`--kv-transfer-config`, or implied by `--kv-offloading-size`)",
     ),
     Fact("kv_transfer_config.kv_connector", FactKind.TEXT, None, "the KV connector's name", nullable=True),
+    _texts(
+        "kv_transfer_config.connectors",
+        "the names of the connectors that `MultiConnector` combines (`connectors` of `kv_connector_extra_config`)",
+    ),
     _choice("kv_transfer_config.kv_role", "the KV connector's role", ("kv_producer", "kv_consumer", "kv_both")),
     _presence("ec_transfer_config", "an encoder-cache connector is configured (`--ec-transfer-config`)"),
     _presence("reasoning_config", "reasoning is configured (`--reasoning-config`, or implied by `--reasoning-parser`)"),

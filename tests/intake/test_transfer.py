@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deployments import Asking
 from tables import table
 
 if TYPE_CHECKING:
-    from deployments import Asking
+    from shipped_rules import ShippedRules
 
 DENSE = ["--model", "dense"]
 SIZE = ["--kv-offloading-size", "4"]
@@ -89,7 +91,8 @@ def test_a_connector_is_stated_or_implied(
 ) -> None:
     asked = [*DENSE, *args]
     assert ask.fact("kv_transfer_config", asked, release, env=env) == presence
-    assert ask.facts("kv_transfer_config", asked, release, env=env) == expected
+    none_combined: dict[str, tuple[Any, str]] = {"connectors": ([], "default")} if presence[0] else {}
+    assert ask.facts("kv_transfer_config", asked, release, env=env) == expected | none_combined
 
 
 @pytest.mark.parametrize("config", ['{"ec_connector": "x", "ec_role": "ec_producer"}', "{}"])
@@ -105,3 +108,47 @@ def test_a_secret_in_the_name_of_a_connector_is_not_in_the_texts(ask: Asking) ->
     assert "hunter2" not in "".join(
         [found.summary, *found.launch_errors, *(reason.message for reason in found.reasons)]
     )
+
+
+NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+
+
+def multiple(*connectors: Any) -> dict[str, Any]:
+    return {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"connectors": connectors},
+    }
+
+
+@table(
+    ("config", "expected"),
+    [
+        (multiple(NIXL, {"kv_connector": "OffloadingConnector"}), ["NixlConnector", "OffloadingConnector"]),
+        (multiple(multiple(NIXL), NIXL), ["MultiConnector", "NixlConnector"]),
+        (multiple(7, {}, {"kv_connector": 7}), []),
+        ({"kv_connector": "MultiConnector"}, []),
+        ({"kv_connector": "MultiConnector", "kv_connector_extra_config": {"connectors": 7}}, []),
+        ({**multiple(NIXL), "kv_connector": "OtherConnector"}, []),
+    ],
+)
+def test_the_connectors_that_one_combines_are_a_fact(ask: Asking, config: dict[str, Any], expected: list[str]) -> None:
+    args = [*DENSE, "--kv-transfer-config", json.dumps(config)]
+    found = ask.fact("kv_transfer_config.connectors", args, "0.24.0")
+    assert found
+    assert found[0] == expected
+
+
+def test_connectors_are_followed_to_a_bound(ask: Asking) -> None:
+    config = multiple(NIXL)
+    for _ in range(8):
+        config = multiple(config)
+    args = [*DENSE, "--kv-transfer-config", json.dumps(config)]
+    assert ask.fact("kv_transfer_config.connectors", args, "0.24.0") == (["MultiConnector"], "args[2]")
+
+
+def test_a_known_problem_of_one_of_several_connectors_is_listed(shipped_rules: ShippedRules) -> None:
+    config = multiple(NIXL, {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"})
+    args = [*DENSE, "--block-size", "128", "--kv-transfer-config", json.dumps(config)]
+    found = Asking(shipped_rules.policy)(args, "0.24.0").known_problems
+    assert "v2-nixl-block-size" in [problem.rule for problem in found]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.derive.parallelism import PLATFORM, RANKS
+from policy.intake.derive.transfer import MAX_CONNECTOR_DEPTH
 from policy.intake.model.configuration import evaluate_rows
 from policy.intake.model.registry import is_moe
 from policy.intake.provenance import DEFAULT
@@ -38,8 +39,6 @@ SEQUENCE_PARALLELISM: Final = "compilation_config.pass_config.enable_sp"
 BREAKABLE_VARIABLE: Final = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 SCHEDULE: Final = "speculative_config.num_speculative_tokens_per_batch_size"
 DYNAMIC_METHODS_ON_V1: Final = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model", "dflash"})
-MAX_CONNECTOR_DEPTH: Final = 4
-"""The maximum nesting of connectors."""
 HIGH_THROUGHPUT: Final = "deepep_high_throughput"
 
 

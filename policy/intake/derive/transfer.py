@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Final
 from policy.intake.provenance import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policy.intake.command_line import ParsedOptions
     from policy.intake.provenance import Provenance
 
 SIMPLE: Final = "VLLM_USE_SIMPLE_KV_OFFLOAD"
 NATIVE: Final = "native"
+MULTIPLE: Final = "MultiConnector"
+MAX_CONNECTOR_DEPTH: Final = 4
+"""The maximum nesting of connectors."""
 OPTIONS: Final = frozenset({"kv_transfer_config", "kv_offloading_size", "ec_transfer_config"})
 
 
@@ -47,6 +50,8 @@ def derive_transfer(
     derived.facts["kv_transfer_config"] = is_configured, place
     if is_configured:
         derived.facts["kv_transfer_config.kv_connector"] = connector, connector_from
+        if connector == MULTIPLE:
+            derived.facts["kv_transfer_config.connectors"] = [*dict.fromkeys(_combined(given))], connector_from
         derived.facts["kv_transfer_config.kv_role"] = role, connector_from
     derived.facts["ec_transfer_config"] = (
         isinstance(options.values.get("ec_transfer_config"), dict),
@@ -65,9 +70,17 @@ def has_connector(options: ParsedOptions, name: str) -> bool:
     given = options.values.get("kv_transfer_config")
     if not isinstance(given, dict):
         return False
-    extra = given.get("kv_connector_extra_config")
-    several = (
-        extra.get("connectors") if given.get("kv_connector") == "MultiConnector" and isinstance(extra, dict) else None
-    )
-    each = [given, *several] if isinstance(several, list) else [given]
-    return any(isinstance(connector, dict) and connector.get("kv_connector") == name for connector in each)
+    return given.get("kv_connector") == name or name in _combined(given)
+
+
+def _combined(config: object, depth: int = 1) -> Iterator[str]:
+    """The names of the connectors that a connector combines, and of those that they combine."""
+    if not isinstance(config, dict) or config.get("kv_connector") != MULTIPLE or depth > MAX_CONNECTOR_DEPTH:
+        return
+    extra = config.get("kv_connector_extra_config")
+    several = extra.get("connectors") if isinstance(extra, dict) else None
+    for connector in several if isinstance(several, list) else ():
+        name = connector.get("kv_connector") if isinstance(connector, dict) else None
+        if isinstance(name, str):
+            yield name
+        yield from _combined(connector, depth + 1)
