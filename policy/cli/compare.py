@@ -177,12 +177,15 @@ def _named(name: str, policy: Policy, options: FleetOptions, *, may_be_empty: bo
             continue
         for entry in entries_of(found, policy.releases, options, []):
             file = entry.place.file
+            if entry.root:
+                yield _Named(file, entry.name, entry)
+                continue
             own = _below(name, entry.name) if entry.name.startswith(file) else entry.name
             yield _Named(_below(name, file), own, entry)
 
 
 def _below(name: str, text: str) -> str:
-    """A file or a name without the path that is given to the command."""
+    """A file, or a name that begins with it, without the path that is given to the command, with which it begins."""
     return text.removeprefix(escape_line(name)).lstrip("/:")
 
 

@@ -164,7 +164,8 @@ def entries_of(found: Found, releases: Releases, options: FleetOptions, ignored:
         parts = _parts(document)
         if parts is None:
             name = _name_of(document, "") or found.name
-            yield FleetEntry(name[:MAX_NAME] or _shown(place, found.index), place, error)
+            root = found.root if found.places is None else ""
+            yield FleetEntry(name[:MAX_NAME] or _shown(place, found.index), place, error, root=root)
             return
         for index, each in parts:
             path = _places_of(found, index)
@@ -196,7 +197,7 @@ def _entries(
         node = found.tree
         where = place if node is None else replace(place, line=node.line, column=node.column)
         name = request.request_id or found.name or _shown(place, found.index)
-        yield FleetEntry(name, where, request, _child(node, "deployment"), request_id=request.request_id)
+        yield FleetEntry(name, where, request, _child(node, "deployment"), found.root, request.request_id)
         return
     if options.version is not None:
         request = replace(request, overrides=True)

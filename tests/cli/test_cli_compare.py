@@ -135,6 +135,29 @@ def test_a_folder_may_have_the_name_of_a_namespace(
     assert (done.err, kinds(done)) == ("", {"base/Pod/chat/c": "runner-v1-to-v2"})
 
 
+@pytest.mark.parametrize("name", ["vllm", "./vllm", "vllm/"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pod("vllm", "v0.33.0", "FLAG"),
+        "vllm_version: 0.33.0\ndeployment: {args: [serve, Qwen/Qwen3-8B, FLAG]}",
+    ],
+)
+def test_the_name_of_a_file_may_begin_with_that_of_its_folder(
+    call: Callable[..., Done], models: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    good, bad = (text.replace("FLAG", flag) for flag in ("--max-num-seqs=4", "--enable-dbo"))
+    sides = {"base/vllm": {"vllm-dev.yaml": bad, "vllm-prod.yaml": good}, "vllm": {"vllm-prod.yaml": bad}}
+    for folder, files in sides.items():
+        (tmp_path / folder).mkdir(parents=True)
+        for file, each in {**files, "z.yaml": pod("same", "v0.33.0")}.items():
+            (tmp_path / folder / file).write_text(each)
+    monkeypatch.chdir(tmp_path)
+    done = call("compare", f"base/{name}", name, "--models", models, "--json")
+    assert list(kinds(done).values()) == ["launch-error", None]
+    assert "1 deployment is gone: " in done.err
+
+
 def test_equal_folders_change_nothing(
     call: Callable[..., Done], sides: Callable[..., tuple[str, str]], models: str
 ) -> None:
