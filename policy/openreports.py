@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.escaping import escape_line
 from policy.impact.answers import ReleaseAnswer, Undecided
-from policy.impact.changes import MEANINGS, ChangeKind
+from policy.impact.changes import MEANINGS, STOPS, ChangeKind
 from policy.rules.known_problems import Symptom
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ SEVERITIES: Final = {
     Symptom.REFUSED_REQUEST: "medium",
     Symptom.SLOW: "low",
 }
-STOPS: Final = frozenset({ChangeKind.NO_START, ChangeKind.LAUNCH_ERROR})
 HARMLESS_CHANGES: Final = frozenset({ChangeKind.START, ChangeKind.REASONS})
 
 

@@ -22,13 +22,13 @@ from policy.cli.impact_formats import FORMATS, ImpactReport
 from policy.cli.outputs import check_is_no_input, check_names, format_name, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
+    KIND_OR_WORSE,
     PlatformOption,
     RecursiveOption,
     RenderOption,
     fail_on_option,
     format_option,
     limit_option,
-    reaches,
     read_threshold,
 )
 from policy.cli.requests import (
@@ -43,7 +43,7 @@ from policy.cli.requests import (
 from policy.errors import RequestInvalid
 from policy.escaping import escape_line
 from policy.impact.answers import ReleaseAnswer, Undecided
-from policy.impact.changes import KINDS, change_of
+from policy.impact.changes import KINDS, change_of, change_reaches
 from policy.impact.impact import Impact, ReleaseComparison
 from policy.impact.run import ImpactResult
 from policy.impact.summary import summary_of, undecidable
@@ -83,9 +83,7 @@ def compare(
     runs_renderer: RenderOption = False,  # noqa: FBT002  # a typer flag
     fail_on: Annotated[
         str | None,
-        fail_on_option(
-            "KIND", "there is a change of this kind or worse, or a new deployment that does not start", KINDS
-        ),
+        fail_on_option("KIND", f"there is a change {KIND_OR_WORSE}, or a new deployment that does not start", KINDS),
     ] = None,
     limit: Annotated[int, limit_option("deployments")] = DEFAULT_LIMIT,
     rules: RulesOption = None,
@@ -147,7 +145,7 @@ def compare(
     _say_others([each.name for each in alone if not isinstance(each.entry.request, RequestInvalid)], "gone")
     _say_unread(unread)
     worst = tally.worst()
-    is_bad = worst is not None and reaches(worst, threshold, KINDS)
+    is_bad = change_reaches(worst, threshold)
     is_bad = is_bad or (threshold is not None and any(_fails_newly(found) for _, found in compared))
     raise typer.Exit(FOUND if tally.has_undecided or unread or is_bad else 0)
 

@@ -27,6 +27,7 @@ from policy.cli.impact_run import ALL, RANGE, Interrupt, read_targets, shows_pro
 from policy.cli.outputs import check_is_no_input, check_names, format_name, output_file, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
+    KIND_OR_WORSE,
     FleetArgument,
     JobsOption,
     LogOption,
@@ -39,7 +40,6 @@ from policy.cli.report_options import (
     fail_on_option,
     format_option,
     limit_option,
-    reaches,
     read_threshold,
 )
 from policy.cli.requests import (
@@ -53,7 +53,7 @@ from policy.cli.requests import (
     today,
 )
 from policy.errors import Remedies, RemedyKind
-from policy.impact.changes import KINDS
+from policy.impact.changes import KINDS, change_reaches
 from policy.impact.run import ImpactJob, Run
 from policy.impact.tally import Tally
 from policy.processes import available_cores
@@ -107,7 +107,7 @@ def impact(
             "each, at most in the 8 newest in which it needs them.",
         ),
     ] = False,
-    fail_on: Annotated[str | None, fail_on_option("KIND", "there is a change of this kind or worse", KINDS)] = None,
+    fail_on: Annotated[str | None, fail_on_option("KIND", f"there is a change {KIND_OR_WORSE}", KINDS)] = None,
     limit: Annotated[int, limit_option("deployments")] = DEFAULT_LIMIT,
     jobs: JobsOption = None,
     ray: Annotated[
@@ -216,5 +216,5 @@ def _end(tally: Tally, interrupt: Interrupt, ignored: list[str], threshold: Chan
         err.print(ignored_line(ignored), markup=False)
     interrupt.exit_if_set(tally.counts.deployments)
     worst = tally.worst()
-    is_bad = worst is not None and reaches(worst, threshold, KINDS)
+    is_bad = change_reaches(worst, threshold)
     raise typer.Exit(FOUND if tally.has_undecided or is_bad else 0)

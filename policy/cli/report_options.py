@@ -22,6 +22,8 @@ Kind = TypeVar("Kind", bound=str)
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 100_000
 MAX_JOBS: Final = 256
+KIND_OR_WORSE: Final = "of this kind or worse (`no-start` includes `launch-error`)"
+"""Which changes ``--fail-on KIND`` is about."""
 
 FleetArgument = Annotated[
     list[str] | None,

@@ -37,6 +37,8 @@ class ChangeKind(StrEnum):
 
 
 KINDS: Final = tuple(ChangeKind)
+STOPS: Final = frozenset({ChangeKind.NO_START, ChangeKind.LAUNCH_ERROR})
+"""The kinds of a deployment that does not start any more."""
 RELEASE_NAME: Final = re.compile(r"\bvLLM [0-9]+(?:\.[0-9a-z]+)*")
 ADVICE: Final = "; "
 """The separator between an error and the text that says what is legal or what to do."""
@@ -108,6 +110,13 @@ def change_of(from_: str, before: Answer, to: str, after: Answer) -> ReleaseChan
         launch,
         (before.set_env, after.set_env),
     )
+
+
+def change_reaches(kind: ChangeKind | None, threshold: ChangeKind | None) -> bool:
+    """Whether a change is at least as bad as the threshold; the kinds that stop a deployment are equally bad."""
+    if kind is None or threshold is None:
+        return False
+    return KINDS.index(kind) <= KINDS.index(threshold) or {kind, threshold} <= STOPS
 
 
 def worst(kinds: Iterable[ChangeKind]) -> ChangeKind | None:

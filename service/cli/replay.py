@@ -18,18 +18,18 @@ from policy.cli.impact_run import Interrupt, shows_progress, with_progress
 from policy.cli.outputs import check_is_no_input, check_names, format_name, output_file, write_report
 from policy.cli.report_options import (
     DEFAULT_LIMIT,
+    KIND_OR_WORSE,
     JobsOption,
     OutputOption,
     fail_on_option,
     format_option,
     limit_option,
-    reaches,
     read_threshold,
 )
 from policy.cli.requests import REMEDIES, Unreadable, load_policy, today
 from policy.errors import PolicyError, RequestFault, RequestInvalid
 from policy.escaping import escape_line
-from policy.impact.changes import KINDS
+from policy.impact.changes import KINDS, change_reaches
 from policy.impact.run import Run
 from policy.impact.targets import target_of
 from policy.intake.model_finder import ModelFinder
@@ -92,7 +92,7 @@ def replay(
     ] = False,
     form: Annotated[str | None, format_option(FORMATS)] = None,
     output: OutputOption = None,
-    fail_on: Annotated[str | None, fail_on_option("KIND", "a decision differs so or worse", KINDS)] = None,
+    fail_on: Annotated[str | None, fail_on_option("KIND", f"there is a difference {KIND_OR_WORSE}", KINDS)] = None,
     limit: Annotated[int, limit_option("differences")] = DEFAULT_LIMIT,
     jobs: JobsOption = None,
     as_json: JsonOption = False,
@@ -261,5 +261,5 @@ def _end(found: Replay, interrupt: Interrupt, threshold: ChangeKind | None) -> N
         err.print("no decision found", markup=False)
     interrupt.exit_if_set(counts.decisions, "decisions")
     worst = next((kind for kind in KINDS if counts.kinds[str(kind)]), None)
-    is_bad = worst is not None and reaches(worst, threshold, KINDS)
+    is_bad = change_reaches(worst, threshold)
     raise typer.Exit(FOUND if counts.undecided or is_bad else 0)

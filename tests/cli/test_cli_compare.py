@@ -185,7 +185,8 @@ def test_edited_rules_change_what_is_decided(
         ("--max-num-seqs=8", ("--fail-on", "no-start"), 0),
         ("--no-such-flag", (), 0),
         ("--no-such-flag", ("--fail-on", "launch-error"), 1),
-        ("--no-such-flag", ("--fail-on", "no-start"), 0),
+        ("--no-such-flag", ("--fail-on", "no-start"), 1),
+        ("--no-such-flag", ("--fail-on", "runner-v1-to-v2"), 1),
     ],
 )
 def test_fail_on(

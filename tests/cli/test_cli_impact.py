@@ -445,6 +445,11 @@ def test_fail_on(call: Callable[..., Done], models: str) -> None:
     assert codes == [0, 1, 1]
 
 
+def test_a_launch_error_fails_on_no_start(call: Callable[..., Done], models: str) -> None:
+    options = ("impact", "-", "--to", "0.30.0", "--models", models, "--fail-on", "no-start")
+    assert call(*options, stdin=OLD_FLAG).code == 1
+
+
 OLD_FLAG = """\
 apiVersion: v1
 kind: Pod
