@@ -140,6 +140,37 @@ def test_a_link_tries_only_what_can_be_made(browser: Browser, server: Server) ->
         expect(chips).to_have_count(1)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("args", "places", "left"),
+    [
+        (
+            ["--enable-dbo", "--enforce-eager", "--speculative-config", "{}"],
+            (2, 3),
+            ["--enable-dbo", "--enforce-eager"],
+        ),
+        (
+            ["--max-num-seqs", "4", "--data-parallel-size", "1", "--data-parallel-size-local", "1"],
+            (2, 4),
+            ["--max-num-seqs", "4", "--data-parallel-size", "1"],
+        ),
+    ],
+)
+def test_a_change_that_is_undone_leaves_the_places_of_later_ones(
+    browser: Browser, server: Server, args: list[str], places: tuple[int, int], left: list[str]
+) -> None:
+    flags = (args[0], args[-2])
+    tried = [{"argument": flag, "at": f"args[{at}]", "to": None} for flag, at in zip(flags, places, strict=True)]
+    text = json.dumps({"args": ["serve", MODEL, *args]})
+    with open_page(browser, address(server, text=text, tried=tried)) as page:
+        expect(page.locator(".chips .tried")).to_have_count(2)
+        expect(page.locator(".verdict")).to_be_visible()
+        with page.expect_request("**/v1/decisions") as sent:
+            page.get_by_role("button", name=f"Undo: drop {flags[0]}").click()
+        assert json.loads(sent.value.post_data or "")["deployment"]["args"] == ["serve", MODEL, *left]
+        expect(page.locator(".chips .tried")).to_have_text([f"drop {flags[1]} ×"])
+
+
 def test_the_page_knows_the_short_form_of_every_flag(root: Path) -> None:
     source = (root / "service/page/src/ask/flag_forms.ts").read_text()
     known = {

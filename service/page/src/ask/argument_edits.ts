@@ -3,7 +3,7 @@
 import type { Change } from "../api";
 import { isObject, withMember, withoutMember } from "../member";
 import { shown } from "../remedy_text";
-import { isValue, writtenFlag } from "./flag_forms";
+import { isValue, mayMean, writtenFlag } from "./flag_forms";
 
 /** A value with a change, or why the page cannot make it there. */
 export type Changed<T> = { readonly value: T } | { readonly why: string };
@@ -17,7 +17,7 @@ interface WordEdit {
 
 /**
  * The edits of the words that make a change, in order; `null` if what is changed is not among them. `at` is the place of
- * the flag, if it is known.
+ * the flag when the change was offered, if it is known: it counts if no word names the flag and this one may mean it.
  */
 export function wordEdits(words: readonly string[], change: Change, at: number | null): WordEdit[] | null {
   const [flag = "", ...path] = (change.argument ?? "").split(".");
@@ -55,8 +55,10 @@ interface FlagPlace {
 
 function placesOf(words: readonly string[], flag: string, change: Change, at: number | null): FlagPlace[] {
   const found: FlagPlace[] = [];
+  const isNamed = words.some((word) => writtenFlag(word, flag) !== null);
   for (const [from, word] of words.entries()) {
-    const written = writtenFlag(word, flag) ?? (from === at && !isValue(word) ? asWritten(word) : null);
+    const isMeant = !isNamed && from === at && mayMean(word, flag);
+    const written = isMeant ? asWritten(word) : writtenFlag(word, flag);
     if (written === null) continue;
     const { path, joined } = written;
     const most = joined !== null || written.isNegated ? 0 : path.length > 0 ? 1 : valuesOf(change.from);

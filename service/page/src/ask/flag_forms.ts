@@ -27,6 +27,10 @@ export const SHORT: ReadonlyMap<string, readonly string[]> = new Map([
   ["--speculative-config", ["-sc"]],
   ["--tensor-parallel-size", ["-tp"]],
 ]);
+/** The long names of flags that are neither negated nor abbreviated. */
+const OTHER_NAMES: ReadonlyMap<string, readonly string[]> = new Map([
+  ["--gpu-memory-utilization", ["--device-memory-utilization"]],
+]);
 /** Those to which a value may be joined, as in `-O3`. */
 const JOINED = new Set(["-O", "-q"]);
 
@@ -54,6 +58,15 @@ export function writtenFlag(word: string, flag: string): WrittenFlag | null {
   if (dashed !== flag && !forms.includes(dashed) && !isNegated) return null;
   const joined = equals < 0 ? null : { head: word.slice(0, equals + 1), value: word.slice(equals + 1) };
   return { path, joined, isNegated };
+}
+
+/** Whether a word is a flag, an abbreviation of it, or another name of it. */
+export function mayMean(word: string, flag: string): boolean {
+  const written = (word.split(/[=.]/, 1)[0] ?? "").replaceAll("_", "-");
+  const name = flag.slice(2);
+  const opposite = name.replace(/^(?:enable|disable)-/, (first) => (first === "enable-" ? "disable-" : "enable-"));
+  const names = [flag, `--no-${name}`, `--${opposite}`, `--no-${opposite}`, ...(OTHER_NAMES.get(flag) ?? [])];
+  return written.length > 2 && names.some((each) => each.startsWith(written));
 }
 
 /** Whether a word may be the value of the flag before it. */
