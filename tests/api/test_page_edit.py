@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 
 from .browser import open_page, tab_to, violations
 from .conftest import TOKEN
+from .test_page_tried import link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -271,6 +272,16 @@ def test_a_link_has_the_edit_and_the_server_s_rules_stay(
         other.get_by_role("button", name="Back to the loaded rule").click()
         expect(card(other, "Cases")).to_contain_text("9 passed, 0 failed")
     assert client.get(f"/v1/rules/{RULE}").json() == before
+
+
+@pytest.mark.parametrize("name", ["x; touch /tmp/a #\\n", "../x", "-R", "a b", "A", ""])
+def test_an_id_of_a_link_is_no_part_of_the_command_to_copy(browser: Browser, server: Server, name: str) -> None:
+    state = {"rule": f'id: "{name}"\neffect: warn\n', "cases": ""}
+    with open_page(browser, f"{server.url}/edit#~{link(state)}") as page:
+        expect(card(page, "Take it").locator("code")).to_have_text("git apply rule.patch")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Save the patch").click()
+        assert saved.value.suggested_filename == "rule.patch"
 
 
 @pytest.mark.parametrize("fragment", ["no-such-rule", "~AAAA", "%00", "~", "%E0%A4%A", "a" * 5000])

@@ -140,11 +140,15 @@ export function schemaOf(kind: Kind, vocabulary: Vocabulary): Schema {
   }
 }
 
+/** The name of a file of a rule: its id if that is legal, else another one. */
+export function fileName(head: Head, otherwise: string): string {
+  return /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(head.id) ? head.id : otherwise;
+}
+
 /** The path of the draft in the rules folder. */
 export function pathOf(draft: Draft, head: Head, kind: Kind, vocabulary: Vocabulary): string {
   if (draft.base !== null && replaces(draft, head)) return draft.base.file;
-  const isName = /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(head.id);
-  const name = `${isName ? head.id : kind === "condition" ? "new-condition" : "new-rule"}.yaml`;
+  const name = `${fileName(head, kind === "condition" ? "new-condition" : "new-rule")}.yaml`;
   if (kind === "house") return `house/${name}`;
   if (kind === "condition") return `upstream/conditions/${name}`;
   return `${kind === "request" ? "upstream/requests" : folderOf(head.effect, vocabulary.rules)}/${name}`;

@@ -20,6 +20,7 @@ import {
   casesPath,
   type Draft,
   EMPTY,
+  fileName,
   fragmentOf,
   headOf,
   isEdited,
@@ -544,7 +545,7 @@ export function Edit() {
             )}
             <section class="card">
               <h2>Take it</h2>
-              <PatchView edits={edits} name={head.id === "" ? "rule" : head.id} />
+              <PatchView edits={edits} name={fileName(head, "rule")} />
             </section>
           </>
         )}
