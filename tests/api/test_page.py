@@ -218,6 +218,16 @@ def test_what_to_set_in_a_manifest_is_a_patch_too(page: Page) -> None:
     ]
 
 
+def test_a_text_that_cannot_be_copied_is_left_to_select(page: Page) -> None:
+    """A page that is loaded over http from another machine has no clipboard."""
+    ask(page, COMMAND)
+    give_config(page)
+    choose(page, "0.23.0")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.get_by_role("button", name="Copy variable").click()
+    expect(page.locator(".copy").first).to_contain_text("select the text to copy it")
+
+
 def test_a_patch_keeps_the_variables_that_a_container_has(page: Page) -> None:
     found = json.loads(pod("a", "--kv-transfer-config", CONNECTOR, release="0.23.0"))
     found["spec"]["containers"][0]["env"] = [{"name": "OTHER", "value": "1"}]
