@@ -228,6 +228,15 @@ def test_a_text_that_cannot_be_copied_is_left_to_select(page: Page) -> None:
     expect(page.locator(".copy").first).to_contain_text("select the text to copy it")
 
 
+def test_what_is_said_of_a_manifest_is_shown_beside_a_single_engine(page: Page) -> None:
+    other = {"apiVersion": "example.com/v1", "kind": "LLMServer", "metadata": {"name": "other"}, "spec": {}}
+    configs = {MODEL: json.loads(CONFIG), "acme/smal": json.loads(CONFIG)}
+    ask(page, json.dumps({"manifest": [json.loads(pod("a")), other], "model_configs": configs}))
+    expect(page.locator(".verdict .runner")).to_have_text("V2")
+    expect(page.get_by_text("other objects: 1")).to_be_visible()
+    expect(page.locator(".question").get_by_text("acme/smal")).to_be_visible()
+
+
 def test_a_patch_keeps_the_variables_that_a_container_has(page: Page) -> None:
     found = json.loads(pod("a", "--kv-transfer-config", CONNECTOR, release="0.23.0"))
     found["spec"]["containers"][0]["env"] = [{"name": "OTHER", "value": "1"}]

@@ -14,7 +14,7 @@ import { changeText } from "../remedy_text";
 import { type Tried, withChanges } from "./changes";
 import { decide } from "./decide";
 import { Editor } from "./editor";
-import { EngineList } from "./engines";
+import { BesideEngine, EngineList } from "./engines";
 import { filesOf, filesOfDrop, type LooseConfig, matched, type SourceFile } from "./files";
 import { completed } from "./input";
 import { marksOf, moved } from "./marks";
@@ -376,6 +376,7 @@ export function Ask() {
             })}
           </ul>
         )}
+        {engines?.items.length === 1 && <BesideEngine engines={engines} />}
         {engines !== null && engines.items.length !== 1 && (
           <EngineList
             engines={engines}

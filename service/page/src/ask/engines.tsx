@@ -12,6 +12,27 @@ function nameOf(engine: Engine): string {
   return named === "" ? engine.path : named;
 }
 
+/** What is said of a manifest with a single engine, which is no list. */
+export function BesideEngine({ engines: { ignored = [], warnings = [] } }: { readonly engines: Engines }) {
+  if (ignored.length + warnings.length === 0) return null;
+  return (
+    <section class="card engines">
+      {ignored.length > 0 && <p class="from">other objects: {ignored.length}</p>}
+      <Warnings texts={warnings} />
+    </section>
+  );
+}
+
+function Warnings({ texts }: { readonly texts: readonly string[] }) {
+  return (
+    <>
+      {texts.map((text, n) => (
+        <p key={n}>{text}</p>
+      ))}
+    </>
+  );
+}
+
 export function EngineList(properties: {
   readonly engines: Engines;
   readonly selected: string;
@@ -34,9 +55,7 @@ export function EngineList(properties: {
         {count((item) => item.problem !== undefined)}
         {ignored.length > 0 && `, other objects: ${ignored.length.toString()}`}
       </p>
-      {warnings.map((warning, n) => (
-        <p key={n}>{warning}</p>
-      ))}
+      <Warnings texts={warnings} />
       {items.length > SHOWN_AT_ONCE && (
         <label>
           Find{" "}
