@@ -178,6 +178,13 @@ def test_every_form_of_an_input_is_understood(page: Page) -> None:
         f"[Service]\nExecStart=/usr/bin/vllm serve {MODEL}\n",
         f'["vllm", "serve", "{MODEL}"]',
         f"--model {MODEL}",
+        f"source .venv/bin/activate\nvllm serve {MODEL}",
+        f"pip install vllm==0.23.0\nvllm serve {MODEL}\n",
+        f"/opt/venv/bin/vllm serve {MODEL}",
+        f"numactl --cpunodebind=0 --membind=0 vllm serve {MODEL}",
+        f'FOO="a b" vllm serve {MODEL}',
+        f"taskset -c 0 vllm serve {MODEL} --hf-overrides '{{\"a\": 1}}'",
+        f"/opt/bin/python -m vllm.entrypoints.openai.api_server --model {MODEL}",
     ],
 )
 def test_a_command_is_read_in_every_form(page: Page, text: str) -> None:

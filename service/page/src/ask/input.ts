@@ -27,6 +27,8 @@ const COMMENTS = /^(?:\s*(?:#[^\n]*)?\n)*\s*(?:\$ )?/;
 const PROGRAM =
   /^(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:vllm|docker|podman|nerdctl|python[0-9.]*|uvx?|bash|sh|exec|env|export|set|cd|sudo|nohup|--?\w[\w-]*)(?:\s|$)/;
 const SCRIPT = /^#!|\n|^(?:sudo\s+)?(?:docker|podman|nerdctl)\s/;
+/** What starts vLLM, in a text that is neither a map nor a list. */
+const START = /(?:^|[\s/'"(])vllm[^\S\n]+serve\s|\bvllm\.entrypoints\.(?:\w+\.)*api_server\b/;
 const UNIT = /^\[(?:Unit|Service|Install)\]/m;
 const REQUEST_FIELDS = ["facts", "deployment", "manifest"];
 /** The fields of a request that one of several documents may have beside those of a manifest. */
@@ -51,13 +53,25 @@ export function readInput(text: string, maxYaml = MAX_AT_ONCE): Input {
   if (text.trim() === "") return { kind: "empty" };
   if (text.length <= MAX_COMMAND) {
     const command = text.replace(/\r\n/g, "\n").replace(COMMENTS, "");
-    if (PROGRAM.test(command) || text.startsWith("#!")) {
-      const isScript = SCRIPT.test(text.startsWith("#!") ? text : command.replace(/\\\n/g, " ").trim());
-      return isScript ? manifest({ script: text }) : document({ deployment: { args: command } });
-    }
+    if (PROGRAM.test(command) || text.startsWith("#!")) return readCommand(text, command);
     if (UNIT.test(text)) return manifest({ unit: text });
+    const found = readDocument(text, maxYaml);
+    return START.test(command) && isNoDocument(found) ? readCommand(text, command) : found;
   }
   return readDocument(text, maxYaml);
+}
+
+/** A text that is one command, without the comments before it, or a script. */
+function readCommand(text: string, command: string): Input {
+  const isScript = SCRIPT.test(text.startsWith("#!") ? text : command.replace(/\\\n/g, " ").trim());
+  return isScript ? manifest({ script: text }) : document({ deployment: { args: command } });
+}
+
+/** Whether a text is neither a map nor a list as YAML, or a map only because a command in it has a colon. */
+function isNoDocument(found: Input): boolean {
+  if (found.kind === "text") return found.why === "";
+  if (found.kind === "empty" || !isObject(found.request.manifest)) return false;
+  return Object.keys(found.request.manifest).some((key) => START.test(key));
 }
 
 /** JSON of any length, and YAML up to one; what the page cannot read as the service does is left to the service. */
