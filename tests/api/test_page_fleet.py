@@ -566,6 +566,9 @@ def test_the_releases_of_manifests_are_chosen(browser: Browser, server: Server) 
             ["Deployment", "0.23.0", "0.24.0", "0.25.0"]
         )
         expect(page.get_by_text("1 of 2 deployments changes", exact=True)).to_be_visible()
+        page.get_by_label("from", exact=True).select_option("0.27.0")
+        expect(page.get_by_role("grid").get_by_role("columnheader")).to_have_text(["Deployment", "0.27.0", "0.25.0"])
+        expect(page.get_by_label("each release between")).to_be_disabled()
 
 
 def test_files_of_manifests_requests_and_commands_are_compared_together(

@@ -24,10 +24,15 @@ function comparedOf(comparison: Comparison, releases: readonly string[]): Readon
   const newest = releases.at(-1) ?? "";
   const to = comparison.to === "" ? newest : comparison.to;
   if (comparison.from === "") return { to };
-  if (!comparison.isWhole) return { from: comparison.from, to };
+  if (!comparison.isWhole || isDescending(comparison, releases)) return { from: comparison.from, to };
   const [first, last] = [releases.indexOf(comparison.from), releases.indexOf(to === V1_REMOVED ? newest : to)];
   const between = releases.slice(Math.min(first, last), Math.max(first, last) + 1);
   return { releases: to === V1_REMOVED ? [...between, to] : between };
+}
+
+/** Whether the release to go to is earlier: those between are compared the earliest first, as an upgrade. */
+function isDescending({ from, to }: Comparison, releases: readonly string[]): boolean {
+  return releases.includes(to) && releases.indexOf(to) < releases.indexOf(from);
 }
 
 export function ComparisonForm(properties: {
@@ -37,6 +42,7 @@ export function ComparisonForm(properties: {
 }) {
   const { comparison, releases, onComparison } = properties;
   const newest = [...releases].reverse();
+  const hasBetween = comparison.from !== "" && !isDescending(comparison, releases);
   return (
     <>
       <span class="field">
@@ -77,8 +83,8 @@ export function ComparisonForm(properties: {
       <label>
         <input
           type="checkbox"
-          checked={comparison.isWhole && comparison.from !== ""}
-          disabled={comparison.from === ""}
+          checked={comparison.isWhole && hasBetween}
+          disabled={!hasBetween}
           onChange={(event) => {
             onComparison({ ...comparison, isWhole: event.currentTarget.checked });
           }}
