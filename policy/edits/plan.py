@@ -83,7 +83,7 @@ class Plan(Struct):
     refused: dict[str, Refusal]
 
 
-class State(Struct, frozen=True):
+class EngineState(Struct, frozen=True):
     """What is decided for an engine, and the arguments that are ignored, which only the text shows.
 
     ``is_certain`` is false if a shell may read its command in another way.
@@ -93,19 +93,19 @@ class State(Struct, frozen=True):
     ignored: list[str] = []
     is_certain: bool = True
 
-    def is_kept(self, found: State | None) -> bool:
+    def is_kept(self, found: EngineState | None) -> bool:
         """Whether another state has what this one has; what is not certain may become so."""
         if found is None or (found.decided, found.ignored) != (self.decided, self.ignored):
             return False
         return found.is_certain or not self.is_certain
 
 
-def state_of(policy: Policy, request: Request, today: date) -> State:
+def state_of(policy: Policy, request: Request, today: date) -> EngineState:
     """What is decided for a request: the runner, whether it starts, the problems, the facts and all other arguments."""
     try:
         result = policy.evaluate(request, today)
     except RequestInvalid as error:
-        return State((str(error),))
+        return EngineState((str(error),))
     decision = policy.assemble(result)
     decided = (
         decision.runner,
@@ -118,11 +118,11 @@ def state_of(policy: Policy, request: Request, today: date) -> State:
         [*result.evaluation.facts.row],
     )
     if result.intake is None:
-        return State(decided)
-    return State(decided, result.intake.ignored, not result.intake.doubts)
+        return EngineState(decided)
+    return EngineState(decided, result.intake.ignored, not result.intake.doubts)
 
 
-def _without(state: State, release: str, changes: Sequence[Change]) -> State:
+def _without(state: EngineState, release: str, changes: Sequence[Change]) -> EngineState:
     """The state without the ignored arguments that changes are about."""
     options = {option_of(str(change.argument))[0] for change in changes if change.argument is not UNSET}
     known = flags(release)
@@ -241,13 +241,13 @@ class Planner:
         place = place_in(text, documents_of(text, wanted.engine.file), wanted.engine, wanted.changes[0], choice)
         return Refusal(reason) if place is None else Refusal(reason, *position(text, place.offset))
 
-    def _states(self, texts: dict[str, str]) -> dict[str, State] | None:
+    def _states(self, texts: dict[str, str]) -> dict[str, EngineState] | None:
         try:
             engines = self.sources.engines(texts)
         except PolicyError:
             return None
         return {
-            each[0] if isinstance(each, tuple) else _key(each): State((str(each[1]),))
+            each[0] if isinstance(each, tuple) else _key(each): EngineState((str(each[1]),))
             if isinstance(each, tuple)
             else state_of(self.policy, each.request, self.today)
             for each in engines
@@ -330,7 +330,7 @@ class Planner:
         return repr(found) == repr(expected)
 
 
-def _is_same(found: State | None, promised: State, wanted: WantedChanges) -> bool:
+def _is_same(found: EngineState | None, promised: EngineState, wanted: WantedChanges) -> bool:
     release, changes = wanted.engine.request.release.decided_as, wanted.changes
     return found is not None and _without(promised, release, changes).is_kept(_without(found, release, changes))
 

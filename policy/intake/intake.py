@@ -245,6 +245,9 @@ def _derive(
         derived.facts.update(is_omni)
         return derived
 
+    def decide_for(other: ServedModel) -> tuple[str | None, bool]:
+        return decide(derive_with(other, _draft_reader(speculation, other, models.find_config, known)))
+
     draft = _draft_reader(speculation, target, models.find_config, known)
     derived = derive_with(target, draft)
     facts = facts_of(derived.facts, faults)
@@ -275,12 +278,14 @@ def _derive(
             decide,
             f"{pointer}/args",
         )
-    others = [
-        *other_configurations(models.configs, models.own_names, options, release),
-        *target.unusual,
-        *unusual_in_others(models.configs, {target.name, target.config_name}, known),
-    ]
-    others = _unless_own_runner(others, lambda: rules(facts))
+    others = _unless_own_runner(
+        [
+            *other_configurations(models.configs, models.own_names, options, release),
+            *target.unusual,
+            *unusual_in_others(models.configs, {target.name, target.config_name}, known),
+        ],
+        lambda: rules(facts),
+    )
     warnings += (
         unknown_models := [
             *others,
@@ -289,7 +294,7 @@ def _derive(
                 target,
                 models,
                 derived,
-                lambda: rules(facts) != decide(derive_with(with_quantization(target), speculation)),
+                lambda: rules(facts) != decide_for(with_quantization(target)),
             ),
         ]
     )
@@ -303,9 +308,7 @@ def _derive(
             models,
             options,
             environment.vllm_platform,
-            lambda pooling: decide(
-                derive_with(pooling, _draft_reader(speculation, pooling, models.find_config, known))
-            ),
+            decide_for,
         )
     ):
         pooling = (
