@@ -97,6 +97,7 @@ UNITS: Final[dict[str, str]] = {
     "closed strings": '"\\"" ',
     "dollars": "$",
     "arguments": "$@",
+    "sums, open": "$[",
     "variables": "$A",
     "variables, open": "${A",
     "variables, nested": "${A:-${A}}",
@@ -165,6 +166,28 @@ def starts(size: int) -> str:
     return repeated("env A=1 vllm serve m;", size)
 
 
+def exported_again(name: str, size: int) -> str:
+    """A value that may start vLLM, exported many times."""
+    return f"{name}='{repeated('x vllm y ', size // 2)}';" + repeated(f"export {name};", size // 2) + "a;vllm serve m"
+
+
+def secrets_of_one(size: int) -> str:
+    """Unknown secrets that all contain a value that may start vLLM."""
+    secrets = "".join(numbered("TOKEN{}=${{A%x}};", size // 2))
+    return f"A='{repeated('x vllm y ', size // 2)}';{secrets}a;vllm serve m"
+
+
+def parts_used(use: str, size: int) -> str:
+    """A value whose parts name vLLM's server, and many uses of it that are not known."""
+    return f"A='{repeated('vllm_z serve_', size // 2)}';" + repeated(use, size // 2) + ";vllm serve m"
+
+
+def shells_naming(size: int) -> str:
+    """A value that may start vLLM, and shells that name its variable."""
+    value = repeated("x y ", size // 2)
+    return f"export A='{value}';" + repeated("bash -c 'echo \"\\$A\"';", size // 2) + "vllm serve m"
+
+
 def nested_background(size: int) -> str:
     """Nested blocks that all run in the background."""
     depth = min(900, size // 8)
@@ -191,6 +214,12 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "variables for many commands": many_variables,
     "scripts in scripts": nested_scripts,
     "many starts": starts,
+    "a value exported again": partial(exported_again, "A"),
+    "a secret exported again": partial(exported_again, "TOKEN"),
+    "secrets with one value": secrets_of_one,
+    "parts of a value as commands": partial(parts_used, "${A%x};"),
+    "parts of a value as arguments": lambda size: "IFS=_;" + parts_used("$A ", size),
+    "shells that name a value": shells_naming,
     "installations": lambda size: repeated("pip install vllm==1;", size) + "vllm serve m",
     "installations and variables": lambda size: installations(size) + "vllm serve m",
     "installations in the background": lambda size: repeated("pip install vllm==1&", size) + "vllm serve m",

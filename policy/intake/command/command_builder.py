@@ -156,6 +156,7 @@ class CommandBuilder:
 
     def _note_parts(self, value: str) -> None:
         """Add a value as a command that is not known if parts of it name vLLM's server: `vllm_serve` with `IFS=_`."""
+        self.budget.fill(len(value))
         if "vllm" in value and "serve" in value:
             self.script.add([Unknown(f"{SEPARATORS.sub(' ', value)} ")], self.variables.share_environment())
 

@@ -62,7 +62,7 @@ def note_variables(env: Variables, context: ScriptContext) -> ScriptContext:
     unchecked = context.budget.unchecked
     for name, value in env.items():
         if value and (value[SHORTEST_SERVER:] or "vllm" in value):
-            unchecked.append((name, value))
+            unchecked[name, value] = None
     return context
 
 
@@ -72,7 +72,7 @@ def note_assignments(words: Iterable[str], context: ScriptContext) -> None:
         if "vllm" in word and "=" in word:
             name, _, value = word.partition("=")
             if IDENTIFIER.fullmatch(name) is not None:
-                context.budget.unchecked.append((name, value))
+                context.budget.unchecked[name, value] = None
 
 
 def server_variables(budget: ExpansionBudget) -> Mapping[str, None]:

@@ -142,7 +142,8 @@ class ExpansionBudget(Struct, gc=False):
     A variable can be used repeatedly and scripts can run scripts, so limits on each text would multiply. Expansions
     also count towards the limit of the whole request, if there is one. ``secrets`` has the values that the scripts
     assign, in any way, to variables with the name of a secret. ``server_variables`` has the variables that get a
-    command of vLLM's server, or may get it, once the ``unchecked`` values are read (`evaluated_variables`).
+    command of vLLM's server, or may get it, once the ``unchecked`` values are read (`evaluated_variables`);
+    a value that a script gives to a variable repeatedly is there once.
     """
 
     words: int = MAX_WORDS
@@ -151,7 +152,7 @@ class ExpansionBudget(Struct, gc=False):
     request: RequestExpansion | None = field(default_factory=current_expansion)
     secrets: set[str] = field(default_factory=set)
     server_variables: dict[str, None] = field(default_factory=dict)
-    unchecked: list[tuple[str, str]] = field(default_factory=list)
+    unchecked: dict[tuple[str, str], None] = field(default_factory=dict)
     has_vllm: bool = False
     """Whether a checked value has vLLM's name."""
     hidden: str = ""
@@ -164,7 +165,7 @@ class ExpansionBudget(Struct, gc=False):
         if is_secret(name):
             self.secrets.update(value.elements if isinstance(value, Array) else (value,))
         if value[SHORTEST_SERVER:] or "vllm" in value:
-            self.unchecked.append((name, value))
+            self.unchecked[name, value] = None
 
     def note_element(self, name: str, subscript: str, value: str) -> None:
         """Record the value that an element of an array gets, if its subscript or the array's name is a secret's."""

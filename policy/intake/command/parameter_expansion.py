@@ -70,6 +70,8 @@ class ParameterExpansion:
         has_hidden_variables: bool,
     ) -> None:
         self.text = text
+        self.last_bracket = text.rfind("]")
+        """Where the last `]` is, which may end a `$[…]`; -1 if there is none."""
         self.builder = builder
         self.variables: ScriptVariables = builder.variables
         self.script: ScriptCommands = builder.script
@@ -114,7 +116,8 @@ class ParameterExpansion:
         if character in SPECIAL_PARAMETERS or (self.variables.function_depth and character.isdecimal()):
             self.builder.fill(text[start : start + 2], self._special(character), in_quotes=in_quotes)
             return start + 2
-        if character == "[" and (end := text.find("]", start)) > 0:
+        if character == "[" and start < self.last_bracket:
+            end = text.find("]", start)
             self.variables.forget_assigned(text[start:end])
             self.builder.fill(text[start : end + 1], None, in_quotes=in_quotes)
             return end + 1

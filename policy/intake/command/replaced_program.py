@@ -130,6 +130,8 @@ class ReplacedFiles(Struct):
     """The home for the command that is read; empty if it is not known."""
     _paths: dict[str, str] = {}
     """The paths that are already resolved in the working folder."""
+    _values: dict[str, bool] = {}
+    """The values of variables that are already searched, and whether each names a place of the engine."""
     _piped: list[str] = []
     """The paths that commands may list for a later one, as before `|`."""
     _listed: dict[str, list[str]] = {}
@@ -291,9 +293,8 @@ class ReplacedFiles(Struct):
                 self.replaced = self.replaced or _replaced(program)
         if program in SHELLS or program == "eval":
             texts = [word for word in arguments if not word.startswith("-")]
-            if any(
-                _names_files(command.env.get(name) or "") for word in texts for name in set(REFERENCE.findall(word))
-            ):
+            values = (command.env.get(name) for word in texts for name in set(REFERENCE.findall(word)))
+            if any(map(self._value_names_files, filter(None, values))):
                 self.replaced = self.replaced or _replaced(program)
             yield from (part for word in texts for part in (word, *word.split()))
             return
@@ -411,6 +412,13 @@ class ReplacedFiles(Struct):
     def _names_place(self, word: str) -> bool:
         """Whether a text names such a place, or a variable that may."""
         return _names_files(word) or not self._names.isdisjoint(REFERENCE.findall(word))
+
+    def _value_names_files(self, value: str) -> bool:
+        """Whether the value of a variable names such a place; each is searched once, as a script may use it often."""
+        found = self._values.get(value)
+        if found is None:
+            found = self._values[value] = _names_files(value)
+        return found
 
     def is_behind_link(self, folders: Iterable[str]) -> bool:
         """Whether the working folder after changes to ``folders`` is at or below a link that may have been made."""

@@ -279,7 +279,9 @@ class ScriptVariables(Struct):
         """Record the values of the variables in an unknown word, if it is assigned to a name like that of a secret."""
         if is_secret(name):
             for found in REFERENCE.finditer(written):
-                self.budget.note_value(name, self.value(found[1]))
+                value = self.value(found[1])
+                self.budget.fill(len(value or ""))
+                self.budget.note_value(name, value)
 
     def forget(self, names: Iterable[str]) -> None:
         """Mark variables as unknown."""
