@@ -846,11 +846,36 @@ def test_of_two_servers_the_first_is_read_with_a_warning() -> None:
         ("bash x.sh; vllm serve a", ["a"], "`x.sh` is a script that is not read, and the script runs it as well"),
         ("trap 'vllm serve b' EXIT; vllm serve a", ["a"], "`trap` runs other commands"),
         ("set -- b; eval 'vllm serve a ${X:-c}'", ["a", "${X:-c}"], ""),
+        ("if b; then eval 'vllm serve a; exit 1'; fi; exit 1", ["a"], ""),
+        ("while b; do eval 'vllm serve a'; sleep 5; done", ["a"], ""),
+        ("eval 'ray start --head'; vllm serve a", ["a"], ""),
     ],
 )
 def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, words: list[str], doubt: str) -> None:
     found = read(["bash", "-c", text])[0]
     assert (found.words, doubt in " ".join(found.doubts), bool(found.doubts)) == (words, True, bool(doubt))
+
+
+EVAL_DOUBT = "`eval` may change the rest of the script"
+
+
+@table(
+    ("text", "words"),
+    [
+        ("eval 'export A=0; echo starting vllm serve'; exec vllm serve m", ["m"]),
+        ("eval 'export A=0 # vllm serve'\nexec vllm serve m", ["m"]),
+        ("eval 'export A=0; vllm serve x --help'; exec vllm serve m", ["m"]),
+        ("eval 'export A=0; env -0 vllm serve n'; exec vllm serve m", ["m"]),
+        ("eval 'set -- x; echo vllm serve'; exec vllm serve m \"$@\"", ["m"]),
+        ("if a; then eval 'export A=0; echo vllm serve'; fi; exec vllm serve m", ["m"]),
+        ("eval 'export A=0; echo vllm serve' && exec vllm serve m", ["m"]),
+        ("eval \"eval 'export A=0; echo vllm serve'; exec vllm serve m\"", ["m"]),
+        ("while b; do vllm serve m; eval 'export A=0; echo vllm serve'; done", ["m"]),
+    ],
+)
+def test_an_eval_that_is_not_the_server_may_change_the_one_after_it(text: str, words: list[str]) -> None:
+    found, faults = read(["bash", "-c", text])
+    assert (found.words, EVAL_DOUBT in found.doubts, faults) == (words, True, [])
 
 
 GAP = "a value that is not known and replaces a part of it before the shell reads it"

@@ -68,6 +68,8 @@ class ScriptCommands(Struct):
     commands: list[Command] = []
     doubt: str = ""
     """Why the whole script may run other commands than those parsed; the first reason is kept."""
+    later_doubt: tuple[int, str] | None = None
+    """Why the commands from a position on may not run as parsed; the first position is kept."""
     function_names: set[str] = set()
     located: set[str] = set()
     """The variables whose values are not known and may name the files of vLLM or Python."""
@@ -122,6 +124,10 @@ class ScriptCommands(Struct):
         """Put the whole script in doubt."""
         self.doubt = self.doubt or doubt
 
+    def doubt_after(self, doubt: str) -> None:
+        """Put the commands after the current one, which is added next, in doubt."""
+        self.later_doubt = self.later_doubt or (len(self.commands) + 1, doubt)
+
     def may_fail(self, start: int, condition: object) -> None:
         """Make the unconditional commands from ``start`` on conditional: the script continues if they fail."""
         for index in range(start, len(self.commands)):
@@ -166,4 +172,7 @@ class ScriptCommands(Struct):
             if not self.function_names.isdisjoint(word.rpartition("/")[2] for word in command.words):
                 self.doubt_range(index, index + 1, REDEFINED_DOUBT)
         self.doubt_range(0, len(self.commands), self.doubt)
+        if self.later_doubt is not None:
+            start, doubt = self.later_doubt
+            self.doubt_range(start, len(self.commands), doubt)
         return self.commands

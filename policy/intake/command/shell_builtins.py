@@ -43,10 +43,11 @@ COUNT_FORMAT: Final = re.compile(r"%[^%A-Za-z]*+[hjlLtqz]*+n")
 """Matches what lets bash's `printf` store the number of characters that it has written: `%n`, `%ln`."""
 
 
+EVAL_DOUBT: Final = "`eval` may change the rest of the script"
 SHIFT_DOUBT: Final = "`shift` takes more arguments than there are, which ends the script"
 
-PLAIN_RAY_START: Final = re.compile(r"ray start(?: [\w.:/=,-]++)*+")
-"""Matches a text that only starts Ray, without anything that a shell changes or expands."""
+PLAIN_START: Final = re.compile(r"(?:ray start|(?:exec )?vllm serve)(?: [\w.:/=,-]++)*+")
+"""Matches a text that only starts Ray or vLLM's server, without anything that a shell changes or expands."""
 
 
 class ShellBuiltins(Struct):
@@ -174,9 +175,14 @@ class ShellBuiltins(Struct):
         name = words[0]
         if name == "eval":
             text = " ".join(words[1:])
-            starts = STARTS_VLLM.search(text) is not None or PLAIN_RAY_START.fullmatch(text) is not None
-            is_read = starts and not self.variables.sets_separators
-            return "" if is_read else "`eval` may change the rest of the script"
+            if self.variables.sets_separators:
+                return EVAL_DOUBT
+            if PLAIN_START.fullmatch(text) is not None:
+                return ""
+            if STARTS_VLLM.search(text) is None or self.flow.is_repeated or self.script.function_names:
+                return EVAL_DOUBT
+            self.script.doubt_after(EVAL_DOUBT)  # it is probably the server
+            return ""
         if name in {".", "source"}:
             return f"the file that `{name}` reads may set any variable"
         if name == "trap":
