@@ -856,6 +856,35 @@ def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, word
     assert (found.words, doubt in " ".join(found.doubts), bool(found.doubts)) == (words, True, bool(doubt))
 
 
+HARMLESS_TRAPS = [
+    *(
+        "kill $PID",
+        'kill "$PID" $! || true',
+        "kill -TERM $(jobs -p); wait; exit $?",
+        "echo bye; exit 0",
+        "exit",
+        "",
+        "-",
+    ),
+    *("kill -- -$$$$", "rm -f /tmp/x.lock", "pkill -P $$$$ -f vllm; :", "kill ${PID}; wait", "kill %1 && wait %1 2"),
+    *("kill $! 2>/dev/null; wait >/dev/null 2>&1", "echo bye >&2", 'rm -f "$TMP/x"', 'echo "bye..."; kill $A; exit 0'),
+]
+OTHER_TRAPS = [
+    *(": $[A=0]", ": ${A:=0}", ": $((A=0))", ': "${A=0}"', ': "$[A=0]"', "A=0 :", "exit;A=0", "{ A=0; }"),
+    *("echo x > /models/q/config.json", "kill 1 >x/dev/null", ": >/dev/null/../x", "rm <(x)", "f() { A=0; }; f"),
+    *("echo `x`", "echo $(x)", "kill $(x)", ": [ $A", "echo 0 | (read A)", "echo \\$[A=0]"),
+    *("wait -p A", "wait -p A 1", "wait $A"),
+]
+
+
+def test_a_trap_that_may_set_variables_or_write_files_is_in_doubt() -> None:
+    def doubts(action: str) -> list[str]:
+        return read(["bash", "-c", f"trap '{action}' USR1; kill -USR1 $$$$; vllm serve a"])[0].doubts
+
+    assert [action for action in OTHER_TRAPS if doubts(action) != ["`trap` runs other commands"]] == []
+    assert [(action, doubts(action)) for action in HARMLESS_TRAPS if doubts(action)] == []
+
+
 EVAL_DOUBT = "`eval` may change the rest of the script"
 
 

@@ -22,6 +22,7 @@ from policy.intake.command.builtin_tables import (
     TRAP_SIGNALS,
     VARIABLE_CHANGES,
 )
+from policy.intake.command.certain_builtins import CHECKS
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_variables import NAME, ScriptVariables
 from policy.intake.command.shell_options import PIPEFAIL_DOUBT
@@ -48,6 +49,16 @@ SHIFT_DOUBT: Final = "`shift` takes more arguments than there are, which ends th
 
 PLAIN_START: Final = re.compile(r"(?:ray start|(?:exec )?vllm serve)(?: [\w.:/=,-]++)*+")
 """Matches a text that only starts Ray or vLLM's server, without anything that a shell changes or expands."""
+
+
+TRAP_TEXT: Final = re.compile(
+    r"""(?:[\w.:/=,%+@*?~!^;&| \t\n-]++|\$(?:\w++|\{\w++\}|[!?$]|\(jobs\ -p\))
+        |"(?:[^"$`\\]++|\$(?:\w++|\{\w++\}|[!?$]|\(jobs\ -p\)))*+"|'[^']*+')*+""",
+    re.VERBOSE,
+)
+"""Matches commands of plain and quoted words, in which a shell expands variables but sets none, and writes no file."""
+DISCARDED_OUTPUT: Final = re.compile(r"[0-9&]?>{1,2}[ \t]?(?:/dev/null|&[12])(?=[ \t\n;&|]|\Z)")
+"""Matches a redirection that writes no file."""
 
 
 class ShellBuiltins(Struct):
@@ -202,12 +213,13 @@ class ShellBuiltins(Struct):
         """Whether a command that `trap` runs sets no variable and starts no unknown program."""
         if is_uncertain(text) or not TRAP_SIGNALS.issuperset(signal.upper().removeprefix("SIG") for signal in signals):
             return False
-        commands = [part.split() for part in re.split(r"[;&|\n]+", text.replace("$(jobs -p)", ""))]
-        names = {words[0] for words in commands if words}
-        return (
-            "$(" not in text.replace("$(jobs -p)", "")
-            and "`" not in text
-            and names <= (TRAP_COMMANDS | (self.script.function_names if signals else set()))
+        text = DISCARDED_OUTPUT.sub(" ", text)
+        if TRAP_TEXT.fullmatch(text) is None:
+            return False
+        commands = [words for part in re.split(r"[;&|\n]+", text) if (words := part.split())]
+        names = {words[0] for words in commands}
+        return names <= (TRAP_COMMANDS | (self.script.function_names if signals else set())) and all(
+            CHECKS["wait"](words) for words in commands if words[0] == "wait"
         )
 
     def _set(self, words: list[str]) -> None:
