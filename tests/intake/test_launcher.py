@@ -856,6 +856,24 @@ def test_a_script_that_may_start_vllm_in_another_way_is_in_doubt(text: str, word
     assert (found.words, doubt in " ".join(found.doubts), bool(found.doubts)) == (words, True, bool(doubt))
 
 
+@table(
+    ("options", "doubt"),
+    [
+        *(("-oo nounset allexport", ""), ("-oo allexport nounset", ""), ("-aoo nounset errexit", "")),
+        *(("-oo nounset keyword", "`set` changes"), ("-o -u", "`set` changes"), ("-oa -u", "`set` changes")),
+    ],
+)
+def test_set_takes_a_name_for_each_letter_o(options: str, doubt: str) -> None:
+    found, faults = read(["bash", "-c", f"set {options}\nB=0\nvllm serve a $@", "sh", "--seed=1"])
+    assert (found.words, doubt in " ".join(found.doubts), bool(found.doubts), faults) == (
+        ["a", "--seed=1"],
+        True,
+        bool(doubt),
+        [],
+    )
+    assert doubt or found.env == {"B": "0"}
+
+
 HARMLESS_TRAPS = [
     *(
         "kill $PID",

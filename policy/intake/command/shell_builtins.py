@@ -227,22 +227,20 @@ class ShellBuiltins(Struct):
         at = 1
         while at < len(words) and words[at][:1] in {"-", "+"} and words[at] not in {"-", "--"}:
             word, letters = words[at], set(words[at][1:])
-            at += 1
-            option = ""
-            if "o" in letters:
-                option = words[at] if at < len(words) else ""
-                at += 1
-            if is_uncertain(word) or not letters <= SAFE_LETTERS or (option and option not in SAFE_OPTIONS):
+            names = words[at + 1 : at + 1 + word.count("o")]
+            at += 1 + len(names)
+            is_safe = letters <= SAFE_LETTERS and all(name in SAFE_OPTIONS and name[0] != "-" for name in names)
+            if is_uncertain(word) or not is_safe:
                 self.script.doubt_all("`set` changes how the shell parses the script")
-            if "e" in letters or option == "errexit":
+            if "e" in letters or "errexit" in names:
                 self.flow.ends_on_failure = word[0] == "-" and not self.flow.is_conditional
-            if "u" in letters or option == "nounset":
+            if "u" in letters or "nounset" in names:
                 self.variables.refuses_unset = word[0] == "-"
-            if option == "pipefail":
+            if "pipefail" in names:
                 if not self.script.is_bash:
                     self.script.doubt_all(PIPEFAIL_DOUBT)
                 self.flow.has_pipefail = word[0] == "-" and not self.flow.is_conditional
-            if "a" in letters or option == "allexport":
+            if "a" in letters or "allexport" in names:
                 if self.flow.is_conditional:
                     self.script.doubt_all("it is not known whether `set -a` runs")
                 self.variables.export_all(is_on=word[0] == "-")
