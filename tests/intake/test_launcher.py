@@ -737,6 +737,16 @@ def test_the_variable_that_names_a_start_up_file_matters_only_to_bash() -> None:
     assert variable_of(["bash", "-c", "export BASH_ENV=x; bash -c 'vllm serve m'"], SET) == (None, True, True)
 
 
+@table("name", ["SHELLOPTS", "BASHOPTS"])
+def test_options_in_a_variable_matter_to_a_shell_that_may_be_bash(name: str) -> None:
+    for value in ("allexport", None):
+        assert variable_of(["sh", "-c", "vllm serve m"], {**SET, name: value}) == (None, True, True)
+        assert variable_of(["/bin/sh", "-c", f"{V2}=1\nvllm serve m"], {name: value})[1:] == (True, True)
+        assert variable_of(["dash", "-c", "vllm serve m"], {**SET, name: value}) == ("0", False, False)
+    assert variable_of(["env", f"{name}=allexport", "sh", "-c", "vllm serve m"], SET) == (None, True, True)
+    assert variable_of(["sh", "-c", "vllm serve m"], {**SET, name: ""}) == ("0", False, False)
+
+
 @table(
     "shell",
     [

@@ -46,6 +46,8 @@ TRACE_PREFIX: Final = "PS4"
 """The variable that every shell expands before each line of its trace, as with `-x`; this may set other variables."""
 STARTUP_VARIABLES: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", TRACE_PREFIX, "SHELLOPTS")
 """The variables that make bash read a file, change its options, or expand text while it runs a script."""
+OPTION_VARIABLES: Final = ("BASHOPTS", "SHELLOPTS")
+"""Those of them that change the options of bash also if its name is `sh`, as in images of Red Hat."""
 EXPANDED: Final = re.compile(r"[$`\\]")
 """Matches what a shell other than bash may expand in `PS4`, where bash counts with any: it also expands prompts."""
 FUNCTION_PREFIX: Final = "BASH_FUNC_"
@@ -144,10 +146,10 @@ def startup_doubt(program: str, options: ShellOptions, env: Mapping[str, str | N
         return f"{quoted(program)} reads start-up files before its script, and they may set any variable"
     if options.changes_meaning:
         return f"the options of {quoted(program)} may change what its script means"
-    if program == "bash":
-        found = next((name for name in STARTUP_VARIABLES if env.get(name, "") != ""), None)
-    else:
-        found = TRACE_PREFIX if _is_expanded(env.get(TRACE_PREFIX, "")) else None
+    names = {"bash": STARTUP_VARIABLES, "sh": OPTION_VARIABLES}.get(program, ())
+    found = next((name for name in names if env.get(name, "") != ""), None)
+    if found is None and _is_expanded(env.get(TRACE_PREFIX, "")):
+        found = TRACE_PREFIX
     if found is not None:
         return f"the variable `{found}` may change how {quoted(program)} interprets its script"
     if any(name.startswith(FUNCTION_PREFIX) for name in env):
