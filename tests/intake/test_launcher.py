@@ -935,6 +935,12 @@ def test_an_eval_that_is_not_the_server_may_change_the_one_after_it(text: str, w
     assert (found.words, EVAL_DOUBT in found.doubts, faults) == (words, True, [])
 
 
+def test_the_name_of_the_script_within_an_eval_is_not_known() -> None:
+    found, faults = read(["bash", "-c", "eval 'vllm serve $0'", "a/b"])
+    assert (found.words, [type(word) for word in found.words], faults) == (["$0"], [Unknown], [])
+    assert read(["bash", "-c", 'eval "vllm serve $0"', "a/b"])[0].words == ["a/b"]
+
+
 GAP = "a value that is not known and replaces a part of it before the shell reads it"
 
 

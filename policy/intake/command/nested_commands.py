@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import FindServer, ScriptContext, Variables
 
 MAX_DEPTH: Final = 4
-EVAL_ARGUMENTS: Final = ("eval", Unknown("$@", is_several=True))
-"""Stands for the unknown arguments of the script that contains `eval`."""
+EVAL_ARGUMENTS: Final = (Unknown("$0"), Unknown("$@", is_several=True))
+"""Stands for the name and the arguments of the script that contains `eval`, which are not known here."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 XARGS_INPUT: Final = "$(xargs)"
 """Stands in for the arguments that `xargs` reads from its input."""
