@@ -101,6 +101,16 @@ def test_env_that_starts_its_program_starts_the_server(command: str) -> None:
         ("exit $X && vllm serve a/b", "`exit $X` ends the script before it starts vLLM"),
         ("export A=1; exit 3; cd /x && vllm serve a/b", "`exit 3` ends the script before it starts vLLM"),
         ("exec nginx -g x; vllm serve a/b", "`exec nginx` ends the script before it starts vLLM"),
+        *(
+            (f"{block}; vllm serve a/b", "`exit 3` ends the script before it starts vLLM")
+            for block in (
+                *("{ exit 3; }", "if true; then exit 3; fi", "if exit 3; then x; fi", "if ! false; then exit 3; fi"),
+                *("if false; then x; else exit 3; fi", "if false; then x; elif true; then exit 3; else x; fi"),
+                *("{ { x; exit 3; }; x; }", "true && { exit 3; }", "{ if :; then exit 3; fi; } && x", "! { exit 3; }"),
+                *("{ x | y; { exit 3; } || x; }", "if x; then y; fi; { exit 3; }", "{ x & }; { exit 3; }"),
+            )
+        ),
+        ("{ exec nginx; }; vllm serve a/b", "`exec nginx` ends the script before it starts vLLM"),
         ("false && vllm serve a/b", "the command after `false &&` never runs"),
         ("false && x && vllm serve a/b", "the command after `false &&` never runs"),
         ("true || vllm serve a/b", "the command after `true ||` never runs"),
@@ -138,6 +148,16 @@ def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: st
         *("exit 1 | cat; vllm serve a/b", "[ -f x ] && exit 1; vllm serve a/b", "x || exit 1; vllm serve a/b"),
         *("if [ -f x ]; then exit 1; fi; vllm serve a/b", "false | true && vllm serve a/b"),
         *("while true; do exit 0; done; vllm serve a/b", "exec >log; vllm serve a/b", "vllm serve a/b; exit 1"),
+        *(
+            f"{block}; vllm serve a/b"
+            for block in (
+                *("{ exit 3; } | x", "x | { exit 3; }", "x && { exit 3; }", "{ x && exit 3; }"),
+                *("{ { exit 3; }; } | x", "{ { exit 3; } | x; }", "if x; then { exit 3; }; fi"),
+                *("if x; then exit 3; fi", "if x; then y; else exit 3; fi", "if true; then x; else exit 3; fi"),
+                *("if x; then y; elif true; then exit 3; fi", "if true && x; then exit 3; fi"),
+                *("if true; then x; fi || { exit 3; }", "for i in a; do { exit 3; }; done"),
+            )
+        ),
         *("exec vllm serve a/b; vllm serve c/d", "false && vllm serve c/d; vllm serve a/b"),
         *("set -e; false || true; vllm serve a/b", "set -e; false & vllm serve a/b"),
         *(
@@ -163,6 +183,19 @@ def test_a_script_that_certainly_ends_before_starts_nothing(script: str, why: st
 )
 def test_a_script_that_may_reach_vllm_starts_it(script: str) -> None:
     assert read(script) == (["a/b"], [], [])
+
+
+@table(
+    "block",
+    [
+        *("{ exit 3; } & wait", "{ { exit 3; } && x & }", "{ exit 3; } && x & wait", "{ exit 3; } >/x/y", "(exit 3)"),
+        *("if true; then exit 3; fi 2>/x/y", "if true; then (exit 3); fi", "f() { { exit 3; }; }"),
+        *("f() if true; then exit 3; fi", "exit() { x; }; { exit 3; }", "case a in b) { exit 3; };; esac"),
+    ],
+)
+def test_a_block_that_may_not_end_the_script_does_not(block: str) -> None:
+    words, _, faults = read(f"{block}; vllm serve a/b")
+    assert (words, faults) == (["a/b"], [])
 
 
 @table(
@@ -404,6 +437,17 @@ WITHOUT_PIPEFAIL = "a `sh` such as dash has no option `pipefail`, and ends the s
         (["/bin/sh", "-euo", "pipefail", "-c", "vllm serve a/b"], [WITHOUT_PIPEFAIL]),
         (["sh", "-o", "pipefail", "-c", "set -o pipefail; vllm serve a/b"], [WITHOUT_PIPEFAIL]),
         (["bash", "-c", "sh -c 'set -o pipefail; vllm serve a/b'"], [WITHOUT_PIPEFAIL]),
+        *(
+            (["sh", "-c", f"set {word}; vllm serve a/b"], [WITHOUT_PIPEFAIL.replace("pipefail", option)])
+            for word, option in (
+                *(("-h", "-h"), ("+B", "-B"), ("-eT", "-T"), ("-H", "-H"), ("-o errtrace", "errtrace")),
+                *(("-o braceexpand", "braceexpand"), ("+o hashall", "hashall"), ("-eo hashall", "hashall")),
+            )
+        ),
+        (["sh", "-c", "exec -- vllm serve a/b"], ["only bash has options of `exec`, and the shell may be another one"]),
+        (["bash", "-c", "exec -- vllm serve a/b"], []),
+        (["bash", "-c", "set -hB -o errtrace; vllm serve a/b"], []),
+        (["sh", "-c", "set -abCeEfuvx -o noglob; vllm serve a/b"], []),
         (["sh", "-c", "set -eu; vllm serve a/b"], []),
         (["sh", "-c", "bash -c 'set -o pipefail; vllm serve a/b'"], []),
         (["bash", "-euo", "pipefail", "-c", "set -o pipefail; vllm serve a/b"], []),

@@ -49,6 +49,8 @@ SHELL_CHANGES: Final = frozenset(
 CONVERTING_OPTIONS: Final = frozenset("nilucIA")
 """The options of `declare` that change the assigned values."""
 SAFE_LETTERS: Final = frozenset("abBCeEfghHmouvxPT")
+SH_LETTERS: Final = frozenset("abCeEfmouvx")
+"""Those of them that every shell has; with another one dash ends the script."""
 SAFE_OPTIONS: Final = frozenset(
     {
         *("-s", "-u", "-q", "nullglob", "globstar", "dotglob", "failglob", "inherit_errexit", "huponexit"),
@@ -57,6 +59,10 @@ SAFE_OPTIONS: Final = frozenset(
     }
 )
 """Options of `set` and `shopt` that do not affect how a script is parsed."""
+SH_OPTIONS: Final = frozenset(
+    {"allexport", "errexit", "monitor", "noclobber", "noglob", "nounset", "verbose", "xtrace"}
+)
+"""Those of them that `set` has in every shell."""
 TRAP_SIGNALS: Final = frozenset(
     {"EXIT", "0", "HUP", "1", "INT", "2", "QUIT", "3", "TERM", "15", "PIPE", "USR1", "USR2"}
 )

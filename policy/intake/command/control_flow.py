@@ -32,6 +32,8 @@ BLOCK_ENDS: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
 """The words that begin and end a block, which may run once, repeatedly, or not at all."""
 FUNCTION_BLOCKS: Final = frozenset({"{", "f("})
 """The kinds of blocks that are the body of a function: in braces, or in a subshell."""
+CERTAIN_BLOCKS: Final = frozenset({"group", "if"})
+"""The kinds of blocks that begin with a command that certainly runs if they are reached."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 """The words after which a command begins."""
 BRANCHES: Final = frozenset({"then", "elif", "else", "do"})
@@ -59,6 +61,13 @@ class _Block(Struct, gc=False):
     """Why no command of the current branch or loop runs; empty if one may."""
     is_decided: bool = False
     """Whether an earlier branch certainly runs, so that no later one does."""
+    is_certain: bool = False
+    """Whether the current branch certainly runs once, in the script's own shell unless the block turns out to be in a
+    subshell."""
+    is_next_certain: bool = False
+    """Whether `elif` or `else` would begin such a branch."""
+    unreached: str = ""
+    """What ``ControlFlow.unreached`` was before the block."""
     before_branch: VariablesSnapshot | None = None
     """The state before the current branch; None if it is the state before the block."""
     mark: int = 0
@@ -110,6 +119,9 @@ class ControlFlow(Struct):
     loop_depth: int = 0
     piped_depth: int = 0
     """How many of the ``blocks`` read from a pipe."""
+    unreached_before_block: str | None = None
+    """What ``unreached`` was before the block that has just ended, which may turn out to run in a subshell, or not to
+    run because of a redirection; None if the current command ends no block."""
     changed_in_group: list[str] = []
     """The variables set by the preceding braces, which may turn out to run in a subshell: `{ A=b; } &`."""
 
@@ -117,6 +129,12 @@ class ControlFlow(Struct):
     def is_conditional(self) -> bool:
         """Whether the current command may not run, or may run repeatedly."""
         return bool(self.blocks) or self.variables.chain.is_conditional
+
+    @property
+    def _certainly_runs(self) -> bool:
+        """Whether the current command certainly runs, also in a block."""
+        is_certain = not self.blocks or self.blocks[-1].is_certain
+        return is_certain and not self.variables.chain.is_conditional
 
     @property
     def is_repeated(self) -> bool:
@@ -168,6 +186,11 @@ class ControlFlow(Struct):
         if not self.blocks or not self.blocks[-1].opener:
             return
         block, status = self.blocks[-1], self.condition_status
+        if word == "then":
+            block.is_next_certain = block.is_certain and status is False
+            block.is_certain = block.is_certain and status is True
+        elif word in {"elif", "else"}:
+            block.is_certain = block.is_next_certain
         if word == "then" and len(self.variables.changed) != block.mark:
             block.before_branch = self.variables.snapshot()
         elif word in {"elif", "else"}:
@@ -239,8 +262,11 @@ class ControlFlow(Struct):
         before, start = variables.snapshot(), len(self.script.commands)
         never = self.blocks[-1].never if self.blocks else ""
         mark = len(variables.changed)
-        self.blocks.append(_Block(kind, before, variables.chain, start, self.is_piped, opener, never, mark=mark))
-        variables.chain = Chain(start=start, mark=len(variables.changed))
+        is_certain = kind in CERTAIN_BLOCKS and not (self.defines or self.is_piped) and self._certainly_runs
+        block = _Block(kind, before, variables.chain, start, self.is_piped, opener, never, mark=mark)
+        block.is_certain, block.unreached = is_certain, self.unreached
+        self.blocks.append(block)
+        variables.chain = Chain(start=start, mark=len(variables.changed), unreached=self.unreached)
         self.depth += 1
         self.piped_depth += self.is_piped
         self.is_piped = False  # the block as a whole reads from the pipe
@@ -256,6 +282,7 @@ class ControlFlow(Struct):
         if opened != kind and (opened, kind) not in {("group", "{"), ("f(", "(")}:
             return
         variables, block, stop = self.variables, self.blocks.pop(), len(self.script.commands)
+        self.unreached_before_block = block.unreached
         self.depth -= 1
         self.piped_depth -= block.is_piped
         variables.function_depth -= opened in FUNCTION_BLOCKS
@@ -283,10 +310,14 @@ class ControlFlow(Struct):
             self.bodies.append((block.start, stop))
             variables.follows_function = True
 
-    def end_command(self, operator: str) -> bool:
+    def end_command(self, operator: str, *, is_redirected: bool) -> bool:
         """End a command at ``operator``; returns whether it runs in a subshell."""
         self.variables.chain.is_waiting = False
         is_in_subshell = operator in SUBSHELL_OPERATORS or self.is_piped
+        if self.unreached_before_block is not None:
+            if is_in_subshell or is_redirected:
+                self.unreached = self.unreached_before_block
+            self.unreached_before_block = None
         if is_in_subshell:
             self.variables.forget_subshell(self.changed_in_group)
         self.changed_in_group = []
@@ -326,10 +357,13 @@ class ControlFlow(Struct):
             own = None  # the chain also depends on what is before it: `A && true`, `A || false`
         self.status = self.condition_status = own
         self.status_of = f"! {name}" if is_negated else name
-        if is_in_subshell or self.is_conditional:
+        if is_in_subshell:
             return why
         if not is_redirected and (name == "exit" or (name == "exec" and _names_program(words))):
-            self.unreached = f"{quoted(' '.join(words[:2]))} ends the script before it starts vLLM"
+            if self._certainly_runs:
+                self.unreached = f"{quoted(' '.join(words[:2]))} ends the script before it starts vLLM"
+        elif self.is_conditional:
+            return why
         elif self.ends_on_failure and not is_negated and self.status is False and operator not in {"&&", "||"}:
             self.unreached = f"`{name}` fails and ends the script, because of `-e`, before it starts vLLM"
         return why
@@ -381,8 +415,8 @@ class ControlFlow(Struct):
         if self.blocks:  # each of the blocks around it may end with `&`, too
             self.budget.copy(len(self.script.commands) - self.variables.chain.start)
         self.script.run_in_background(self.variables.chain.start)
+        self.unreached = self.variables.chain.unreached
         if not self.blocks:
-            self.unreached = self.variables.chain.unreached
             self.script.may_fail(self.variables.chain.start, self.variables.chain.group)
         self.variables.forget_background()
         self.end_chain()

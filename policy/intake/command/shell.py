@@ -305,7 +305,7 @@ class _ShellReader:
         if operator[:1] in {")", "|"} and self.flow.is_in_case and len(words) == 1 and type(words[0]) is Pattern:
             words = [str(words[0])]  # the pattern of a branch
         is_piped = self.flow.is_piped or self.flow.piped_depth > 0
-        is_in_subshell = self.flow.end_command(operator)
+        is_in_subshell = self.flow.end_command(operator, is_redirected=redirections.has_any)
         for text in words:  # most commands have none: a call for each would be a twentieth of the work
             if "$(" in text or "`" in text:
                 self.script.note_texts(words)
@@ -320,7 +320,7 @@ class _ShellReader:
             unreached = self.flow.reach(
                 words, operator, is_in_subshell=is_in_subshell, is_redirected=is_redirected, is_literal=is_literal
             )
-            if words[0] == "exec" and words[1:] and words[1][:1] == "-" and words[1] != "--":
+            if words[0] == "exec" and words[1:] and words[1][:1] == "-":
                 self.script.require_bash("options of `exec`")
         if words:
             self.builtins.read_effects(words, assignments, is_in_subshell=is_in_subshell, is_redirected=is_redirected)

@@ -14,6 +14,8 @@ from policy.intake.command.builtin_tables import (
     SAFE_LETTERS,
     SAFE_OPTIONS,
     SETTERS,
+    SH_LETTERS,
+    SH_OPTIONS,
     SHELL_CHANGES,
     SPECIAL_BUILTINS,
     STATE_CHANGES,
@@ -25,7 +27,7 @@ from policy.intake.command.builtin_tables import (
 from policy.intake.command.certain_builtins import CHECKS
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_variables import NAME, ScriptVariables
-from policy.intake.command.shell_options import PIPEFAIL_DOUBT
+from policy.intake.command.shell_options import MISSING_OPTION_DOUBT
 from policy.intake.command.words import is_uncertain
 
 if TYPE_CHECKING:
@@ -236,9 +238,11 @@ class ShellBuiltins(Struct):
                 self.flow.ends_on_failure = word[0] == "-" and not self.flow.is_conditional
             if "u" in letters or "nounset" in names:
                 self.variables.refuses_unset = word[0] == "-"
+            missing = [f"-{letter}" for letter in word[1:] if letter not in SH_LETTERS]
+            missing += (name for name in names if name not in SH_OPTIONS)
+            if missing and not self.script.is_bash:
+                self.script.doubt_all(MISSING_OPTION_DOUBT.format(missing[0]))
             if "pipefail" in names:
-                if not self.script.is_bash:
-                    self.script.doubt_all(PIPEFAIL_DOUBT)
                 self.flow.has_pipefail = word[0] == "-" and not self.flow.is_conditional
             if "a" in letters or "allexport" in names:
                 if self.flow.is_conditional:

@@ -52,8 +52,9 @@ EXPANDED: Final = re.compile(r"[$`\\]")
 """Matches what a shell other than bash may expand in `PS4`, where bash counts with any: it also expands prompts."""
 FUNCTION_PREFIX: Final = "BASH_FUNC_"
 """The prefix of the variables with exported functions."""
-PIPEFAIL_DOUBT: Final = "a `sh` such as dash has no option `pipefail`, and ends the script there"
-"""The doubt about a script that sets this option in a shell that may not be bash."""
+MISSING_OPTION_DOUBT: Final = "a `sh` such as dash has no option `{}`, and ends the script there"
+"""The doubt about a script that sets an option of bash in a shell that may be another one."""
+PIPEFAIL_DOUBT: Final = MISSING_OPTION_DOUBT.format("pipefail")
 
 
 class ShellOptions(Struct, frozen=True, gc=False):
