@@ -190,6 +190,7 @@ def test_a_script_that_may_reach_vllm_starts_it(script: str) -> None:
     [
         *("{ exit 3; } & wait", "{ { exit 3; } && x & }", "{ exit 3; } && x & wait", "{ exit 3; } >/x/y", "(exit 3)"),
         *("if true; then exit 3; fi 2>/x/y", "if true; then (exit 3); fi", "f() { { exit 3; }; }"),
+        *("(x; y) | exit 3", "(x; y) |\nexit 3", "(x) | { exit 3; }", "{ (x) | exit 3; }"),
         *("f() if true; then exit 3; fi", "exit() { x; }; { exit 3; }", "case a in b) { exit 3; };; esac"),
     ],
 )

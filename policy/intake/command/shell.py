@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from policy.intake.command.ambiguous_text import OTHER_READING, hiding_text
 from policy.intake.command.certain_scripts import uncertain_construct
 from policy.intake.command.command_builder import CommandBuilder
-from policy.intake.command.control_flow import SUBSHELL_OPERATORS, ControlFlow
+from policy.intake.command.control_flow import PIPES, SUBSHELL_OPERATORS, ControlFlow
 from policy.intake.command.expansion import MAX_TEXT, ExpansionBudget, ExpansionExhausted, ShellSyntaxError
 from policy.intake.command.here_documents import HereDocuments, with_here_documents
 from policy.intake.command.installation import may_install
@@ -265,6 +265,8 @@ class _ShellReader:
         is_defining = is_function or flow.defines
         self.end_command(found)
         flow.defines = is_function or (is_defining and not found.strip("\n"))
+        if found in PIPES:
+            flow.is_piped = True  # also after a subshell, which is no command of its own
         if found in {"&&", "||", "&"}:
             if found == "&" and self.variables.chain.changes_shell:
                 self.builtins.parameters.forget()
