@@ -418,6 +418,12 @@ def _variables(size: int, most: int) -> dict[str, str]:
     return {f"A{size.bit_length()}_{number}": "1" for number in range(min(size // 15, most))}
 
 
+def _shells_with(name: str, size: int) -> bytes:
+    """A variable that shells evaluate, and many of them."""
+    script = repeated("bash -c true;", size // 2) + "vllm serve m"
+    return deployment(args=["sh", "-c", script], env={name: repeated("x vllm y ", size // 2)})
+
+
 ENVIRONMENT: Final[dict[str, Family]] = {
     "many variables": lambda size: deployment(args=["--model", NAME], env=_variables(size, MAX_VARIABLES)),
     "more variables than are accepted": lambda size: deployment(args=["--model", NAME], env=_variables(size, size)),
@@ -430,6 +436,8 @@ ENVIRONMENT: Final[dict[str, Family]] = {
         args=["--model", NAME, "$(A" * (size // 3)], env={"A": "1"}
     ),
     "references in a script": _referring_script,
+    "a trace of many shells": partial(_shells_with, "PS4"),
+    "a function of many shells": partial(_shells_with, "BASH_FUNC_x%%"),
     "a script out of a variable": _env_reference_script,
     "scripts in scripts": partial(_nested_scripts, "a;"),
     "scripts in scripts, with variables": partial(_nested_scripts, "$W"),

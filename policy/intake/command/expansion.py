@@ -153,6 +153,8 @@ class ExpansionBudget(Struct, gc=False):
     secrets: set[str] = field(default_factory=set)
     server_variables: dict[str, None] = field(default_factory=dict)
     unchecked: dict[tuple[str, str], None] = field(default_factory=dict)
+    startup_texts: dict[str, bool] = field(default_factory=dict)
+    """The values that shells evaluate at their start, and whether each names vLLM's server."""
     has_vllm: bool = False
     """Whether a checked value has vLLM's name."""
     hidden: str = ""

@@ -110,7 +110,7 @@ def server_of_shell(
             found.doubts.append(f"the script is read as bash reads it, and {quoted(program)} may read it differently")
         elif isinstance(found, ServerCommand) and options.has_pipefail and not is_bash:
             found.doubts[:] = dict.fromkeys([*found.doubts, PIPEFAIL_DOUBT])
-        if found is None and doubt and (named := startup_text(env)):
+        if found is None and doubt and (named := startup_text(env, context.budget.startup_texts)):
             why = f"the variable `{named}` names vLLM's server, and {quoted(words[start])} may evaluate it"
             return UnreadableCommand(why, places[start], names_vllm=True)
         return _with_startup_doubt(found, doubt, places[start], env, context.budget)

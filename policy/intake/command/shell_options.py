@@ -163,9 +163,15 @@ def _is_expanded(value: str | None) -> bool:
     return value is None or EXPANDED.search(value) is not None
 
 
-def startup_text(env: Mapping[str, str | None]) -> str:
-    """The variable that names vLLM's server and that a shell evaluates or defines as a function; empty if none does."""
+def startup_text(env: Mapping[str, str | None], known: dict[str, bool]) -> str:
+    """The variable that names vLLM's server and that a shell evaluates or defines as a function; empty if none does.
+
+    ``known`` keeps which values name it, as each shell of a script may get the same long ones.
+    """
     for name, value in env.items():
-        if value and (name in STARTUP_VARIABLES or name.startswith(FUNCTION_PREFIX)) and mentions_vllm(value):
-            return name
+        if value and (name in STARTUP_VARIABLES or name.startswith(FUNCTION_PREFIX)):
+            if value not in known:
+                known[value] = mentions_vllm(value)
+            if known[value]:
+                return name
     return ""
