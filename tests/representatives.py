@@ -15,3 +15,10 @@ def slow_except(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
     found = list(values)
     assert all(value in found for value in quick), quick
     return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in found]
+
+
+def slow_rows_except(quick: Collection[Any], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """As ``slow_except``, for rows with the values of several parameters."""
+    found = list(rows)
+    assert all(row in found for row in quick), quick
+    return [row if row in quick else pytest.param(*row, marks=pytest.mark.slow) for row in found]

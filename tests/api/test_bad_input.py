@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from collisions import COLLISIONS
+from representatives import slow_except
 from tables import table
 
 from policy.engine.compiler import fnv1a
@@ -666,7 +667,7 @@ FIFTY = 50 << 20
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize("filling", [b"[", b"\xff"])
+@pytest.mark.parametrize("filling", slow_except([b"["], [b"[", b"\xff"]))
 def test_an_announced_body_of_50_mb_is_a_413(client: httpx.Client, path: str, filling: bytes) -> None:
     status, kind, ((pointer, message),) = problem_of(client.post(path, content=filling * FIFTY))
     limit = 16 << 20 if path.endswith(("batch", "impact")) else 1 << 20

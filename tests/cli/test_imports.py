@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from representatives import slow_rows_except
 
 from policy.cli.commands import COMMANDS
 
@@ -34,15 +35,21 @@ MODEL: Final = '{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}'
 REQUEST: Final = f'{{"deployment": {{"args": ["serve", "a/b"], "model_configs": {{"a/b": {MODEL}}}}}}}'
 
 
+UNUSED: Final = [
+    (("--help",), (*SERVER, *LOG, *NETWORK, *PROOFS, *LIBRARIES, *DECIDING)),
+    (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, *MANIFESTS, *SCRIPTS, "pydantic", "rich", "email")),
+    (("rules", "check"), (*SERVER, *LOG, *NETWORK, "z3", "policy.proof.space", "policy.vllm")),
+    (("rules", "--help"), (*SERVER, *LOG, *NETWORK, "z3", "policy.vllm")),
+    (("token", "new", "argo", "--scope", "decide"), ("fastapi", *LOG, "z3", "policy.checks", "policy.vllm")),
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "unused"),
-    [
-        (("--help",), (*SERVER, *LOG, *NETWORK, *PROOFS, *LIBRARIES, *DECIDING)),
-        (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, *MANIFESTS, *SCRIPTS, "pydantic", "rich", "email")),
-        (("rules", "check"), (*SERVER, *LOG, *NETWORK, "z3", "policy.proof.space", "policy.vllm")),
-        (("rules", "--help"), (*SERVER, *LOG, *NETWORK, "z3", "policy.vllm")),
-        (("token", "new", "argo", "--scope", "decide"), ("fastapi", *LOG, "z3", "policy.checks", "policy.vllm")),
-    ],
+    slow_rows_except(
+        UNUSED[:3],
+        UNUSED,
+    ),
     ids=lambda value: " ".join(value) if value[0] != "fastapi" else "",
 )
 def test_a_command_imports_no_unused_library(

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from representatives import slow_except
 from tables import table
 
 from policy.cli import requests
@@ -65,7 +66,10 @@ def test_a_document_that_exceeds_a_limit_is_reported_by_every_command(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("decide",), ("lint",), ("fix",), ("pins",), ("impact", "--to", "0.33.0"), ("compare", "FILE")],
+    slow_except(
+        [("decide",), ("impact", "--to", "0.33.0")],
+        [("decide",), ("lint",), ("fix",), ("pins",), ("impact", "--to", "0.33.0"), ("compare", "FILE")],
+    ),
     ids=lambda arguments: arguments[0],
 )
 def test_a_file_is_read_up_to_the_limit_of_bytes(tmp_path: Path, arguments: tuple[str, ...]) -> None:

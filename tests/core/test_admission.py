@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from representatives import slow_except
 
 from policy.decision.decision import encode
 from policy.errors import EngineFailed, RequestInvalid
@@ -418,7 +419,7 @@ LONG_VARIABLES = [
 SCRIPTS = [f"A=vl; exec ${{A}}lm serve {QWEN} --nope", f"v''l''lm serve {QWEN}"]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", slow_except(SCRIPTS[:1], SCRIPTS))
 def test_an_object_that_exceeds_a_limit_is_undecided_whatever_it_names(
     ask: Callable[..., tuple[str, Document]], script: str
 ) -> None:

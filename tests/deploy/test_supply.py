@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from representatives import slow_rows_except
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,17 +55,20 @@ def _pretend_python(file: Path, release: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize(
     ("release", "printed"),
-    [
-        ((3, 10, 19), ""),
-        ((3, 11, 0), ""),
-        ((3, 11, 2), ""),  # that of Debian 12
-        ((3, 11, 4), ""),
-        ((3, 11, 5), "python3\n"),
-        ((3, 11, 14), "python3\n"),
-        ((3, 12, 0), "python3\n"),
-        ((3, 13, 9), "python3\n"),
-        ((3, 14, 0), ""),
-    ],
+    slow_rows_except(
+        [((3, 11, 4), ""), ((3, 11, 5), "python3\n"), ((3, 14, 0), "")],
+        [
+            ((3, 10, 19), ""),
+            ((3, 11, 0), ""),
+            ((3, 11, 2), ""),  # that of Debian 12
+            ((3, 11, 4), ""),
+            ((3, 11, 5), "python3\n"),
+            ((3, 11, 14), "python3\n"),
+            ((3, 12, 0), "python3\n"),
+            ((3, 13, 9), "python3\n"),
+            ((3, 14, 0), ""),
+        ],
+    ),
 )
 def test_a_python_is_found_that_the_package_allows(tmp_path: Path, release: tuple[int, int, int], printed: str) -> None:
     python = tmp_path / "bin/python3"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from deployments import DENSE, HEADS, MODELS, TODAY, Asking, Config
+from representatives import slow_except
 from tables import table
 
 from policy.errors import RequestInvalid
@@ -2094,8 +2095,8 @@ def test_numbers_are_within_the_bounds_of_their_class(
     assert decision.launch_errors == [f"{BEFORE}{message}" for message in expected]
 
 
-@table("release", [NEW, "0.23.0"])
-@table("written", ["FLAG $X", "FLAG=$X", 'FLAG "$(cat /x)"', "FLAG ${X}"])
+@pytest.mark.parametrize("release", [NEW, "0.23.0"])
+@pytest.mark.parametrize("written", slow_except(["FLAG $X"], ["FLAG $X", "FLAG=$X", 'FLAG "$(cat /x)"', "FLAG ${X}"]))
 def test_a_value_that_is_not_known_is_never_refused_as_written(ask: Asking, release: str, written: str) -> None:
     refused = {}
     for flag in flags(release).by_name.values():

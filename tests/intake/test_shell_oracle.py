@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from representatives import slow_except
+from representatives import slow_except, slow_rows_except
 from shells import DESCRIPTOR, SHELLS, lines_of
 
 from policy.intake.command.launcher import read_command
@@ -74,7 +74,7 @@ def check(script: str, folder: Path) -> None:
 SCRIPTS = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8").split("\n%%\n")
 
 
-@pytest.mark.parametrize("script", slow_except(SCRIPTS[::3], SCRIPTS))
+@pytest.mark.parametrize("script", slow_except(SCRIPTS[::6], SCRIPTS))
 def test_a_script_is_read_as_shells_run_it_or_is_in_doubt(script: str, folder: Path) -> None:
     check(script.strip("\n"), folder)
 
@@ -149,7 +149,9 @@ COMMANDS = st.recursive(
 
 
 @pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(COMMANDS, max_size=3), VALUES, VALUES)
 def test_any_script_is_read_as_shells_run_it_or_is_in_doubt(
     folder: Path, before: list[str], first: str, second: str
@@ -225,14 +227,18 @@ def scripts_with_branches(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(scripts_with_branches())
 def test_a_branch_gets_what_was_set_before_it_and_not_in_another_one(folder: Path, script: str) -> None:
     check(script, folder)
 
 
 @pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(CHANGES, CHANGES, CHANGES, STARTS)
 def test_a_program_gets_what_is_exported_when_it_starts(
     folder: Path, before: list[str], exported: list[str], after: list[str], start: str
@@ -325,7 +331,11 @@ MAYBE_REMOVING = [
 
 
 @pytest.mark.parametrize(
-    ("script", "value"), [*((each, None) for each in REMOVING), *((each, "1") for each in KEEPING)]
+    ("script", "value"),
+    slow_rows_except(
+        [*((each, None) for each in REMOVING[::3]), *((each, "1") for each in KEEPING[::3])],
+        [*((each, None) for each in REMOVING), *((each, "1") for each in KEEPING)],
+    ),
 )
 def test_a_variable_that_is_certainly_removed_is_not_set(script: str, value: str | None, folder: Path) -> None:
     script = f"export {VARIABLE}=1; {script.format('vllm serve m')}"
@@ -362,12 +372,12 @@ TRACED = [
 """Scripts whose shell expands the text before each line of its trace, so that a variable may change."""
 
 
-@pytest.mark.parametrize("script", TRACED)
+@pytest.mark.parametrize("script", slow_except(TRACED[::3], TRACED))
 def test_what_a_shell_expands_in_its_trace_may_change_a_variable(script: str, folder: Path) -> None:
     check(f"export {VARIABLE}=1; {script}", folder)
 
 
-@pytest.mark.parametrize("prefix", ["+ ", "", "%N> ", "((A=3))", "!", "~"])
+@pytest.mark.parametrize("prefix", slow_except(["", "((A=3))"], ["+ ", "", "%N> ", "((A=3))", "!", "~"]))
 @pytest.mark.parametrize("shell", ["sh -xc", "sh -c"])
 def test_a_trace_with_a_plain_text_before_each_line_changes_nothing(prefix: str, shell: str, folder: Path) -> None:
     script = f"env 'PS4={prefix}' A=1 {shell} 'vllm serve m $A'"
@@ -401,7 +411,7 @@ REPLACED_BEFORE = [
 """Scripts in which one shell replaces variables in a text that another one, with variables of its own, runs."""
 
 
-@pytest.mark.parametrize("script", REPLACED_BEFORE)
+@pytest.mark.parametrize("script", slow_except(REPLACED_BEFORE[::3], REPLACED_BEFORE))
 def test_what_a_shell_replaces_in_the_text_of_another_does_not_have_the_others_value(script: str, folder: Path) -> None:
     ((arguments, _),) = started("bash", script, folder)
     faults: list[RequestFault] = []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from representatives import slow_except
 
 from service.run import SPARE_FILES
 from service.transport.room import RESERVE
@@ -56,7 +57,7 @@ FLOODS = {
 """What the connections of a flood send, and with which protocol; the service has TLS except for `http`."""
 
 
-@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize("flood", slow_except(["a part of a head", "no handshake", "a handshake"], FLOODS))
 def test_connections_that_send_too_little_leave_room_for_others(
     serve: Callable[..., Any], shared_services: SharedServices, flood: str
 ) -> None:
