@@ -7,7 +7,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -18,6 +17,7 @@ from cli.test_cli_impact import FLEET, facts, lines
 from cli.test_progress import COMMANDS, RECORD
 from log.conftest import LogTarget, created
 from log.test_reading import ROWS, filled_store
+from processes import forked_python
 
 from policy.cli import replaced_files
 from policy.cli.replaced_files import written
@@ -228,7 +228,7 @@ def test_a_command_that_a_signal_ends_leaves_no_other_file(
     (tmp_path / "in.jsonl").write_text(lines(facts("a")))
     before = sorted(tmp_path.iterdir())
     done = subprocess.run(
-        [sys.executable, "-c", ENDED, str(int(number)), *words, "out.json"],
+        [forked_python(), "-c", ENDED, str(int(number)), *words, "out.json"],
         cwd=tmp_path,
         env=env | {"RUNNER_POLICY_LOG": sqlite.url},
         capture_output=True,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tables import table
 
-from policy.vllm.verify.verification import NotExtracted, release_process
+from policy.vllm.verify.verification import NotExtracted, ReleaseProcess, release_process
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 CHOICE = "env.VLLM_USE_V2_MODEL_RUNNER"
@@ -116,7 +118,24 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], ReleaseProcess]]:
+    """Gives the process of a source; those of the same source have one."""
+    with ExitStack() as stack:
+        found: list[tuple[dict[str, str], ReleaseProcess]] = []
+
+        def process_of(files: dict[str, str]) -> ReleaseProcess:
+            for known, process in found:
+                if known == files:
+                    return process
+            source = write(tmp_path / str(len(found)), files)
+            found.append((files, stack.enter_context(release_process(source))))
+            return found[-1][1]
+
+        yield process_of
+
+
+@table(
     ("files", "facts", "runner", "errors"),
     [
         (EXPERIMENT, {}, "v1", []),
@@ -156,15 +175,18 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
     ],
 )
 def test_the_worker_decides_as_written(
-    tmp_path: Path, files: dict[str, str], facts: dict[str, Any], runner: str | None, errors: list[str]
+    processes: Callable[[dict[str, str]], ReleaseProcess],
+    files: dict[str, str],
+    facts: dict[str, Any],
+    runner: str | None,
+    errors: list[str],
 ) -> None:
-    with release_process(write(tmp_path, files)) as vllm:
-        assert vllm.answer(facts) == {
-            "runner": runner,
-            "startup_errors": errors,
-            "unsupported_features": [],
-            "v1_unsupported_features": [],
-        }
+    assert processes(files).answer(facts) == {
+        "runner": runner,
+        "startup_errors": errors,
+        "unsupported_features": [],
+        "v1_unsupported_features": [],
+    }
 
 
 def without(files: dict[str, str], name: str) -> dict[str, str]:

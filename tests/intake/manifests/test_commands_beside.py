@@ -156,22 +156,19 @@ HOOKS: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
 ]
 
 
-@table(("name", "document"), HOOKS)
 @table("script", CHANGES)
-def test_a_hook_or_probe_may_change_what_the_engine_loads(
-    ask: Asking, name: str, document: Callable[[str], dict[str, Any]], script: str
-) -> None:
+def test_a_hook_or_probe_may_change_what_the_engine_loads(ask: Asking, script: str) -> None:
     own = pod(command=["bash", "-c", f"{script}\nexec vllm serve {MODEL}"], workingDir="/vllm-workspace")
     assert decided(ask, own) != []
-    assert decided(ask, document(script)) != [], name
+    assert [name for name, document in HOOKS if decided(ask, document(script)) == []] == []
 
 
 @table(("name", "document"), HOOKS)
-@table("script", HARMLESS)
 def test_other_hooks_and_probes_give_no_warning(
-    ask: Asking, name: str, document: Callable[[str], dict[str, Any]], script: str
+    ask: Asking, name: str, document: Callable[[str], dict[str, Any]]
 ) -> None:
-    assert decided(ask, document("true")) == decided(ask, document(script)), name
+    without = decided(ask, document("true"))
+    assert [script for script in HARMLESS if decided(ask, document(script)) != without] == [], name
 
 
 SERVES = f"vllm serve {MODEL}"
