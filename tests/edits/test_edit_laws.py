@@ -136,7 +136,7 @@ def test_a_blank_beside_a_line_break_that_is_folded_is_not_written(
         assert yaml.safe_load(edited(document, edits))["k"] == node.value[:start] + text + node.value[end:]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(texts(), st.data())
 def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.DataObject) -> None:
     before = documents(text)
@@ -170,7 +170,7 @@ def test_an_edit_gives_the_document_with_just_the_change(text: str, data: st.Dat
     assert "? " in text or repr(documents(new)) == repr([root.plain() for root in roots])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(texts())
 def test_each_character_of_a_scalar_has_its_place(text: str) -> None:
     try:
@@ -195,7 +195,7 @@ def test_each_character_of_a_scalar_has_its_place(text: str) -> None:
             )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=5 * settings().max_examples, deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "'b c'", '"d\\"e"', "--f", "\\\n", "x\\ y", "$Z", "`q`", "$(r s)"]), max_size=8),
     st.data(),
@@ -226,7 +226,7 @@ def test_json_nodes_are_the_document_and_its_spans(document: Any) -> None:
         assert json.loads(text[node.start : node.end]) == node.plain()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=5 * settings().max_examples, deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "  c", "", "\r"]), max_size=30), st.data())
 def test_a_diff_makes_the_new_text_of_the_old_one(lines: list[str], data: st.DataObject) -> None:
     new_lines = list(lines)

@@ -95,7 +95,9 @@ def without_word(value: Any) -> Any:
     return value.replace("\\\n", " ").split() if isinstance(value, str) and "exec" in value else value
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(found=manifests())
 def test_only_the_promised_words_go_and_a_second_run_changes_nothing(fix: Fix, found: tuple[Any, str]) -> None:
     document, text = found

@@ -92,7 +92,9 @@ SCRIPTS = st.one_of(
 
 
 @pytest.mark.skipif("bash" not in SHELLS, reason="compares with bash")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(SCRIPTS)
 def test_a_server_starts_in_the_folder_that_is_read_or_in_one_that_is_not_known(folder: Path, script: str) -> None:
     check(script, folder)

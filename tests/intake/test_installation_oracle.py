@@ -181,7 +181,9 @@ STARTS: Final = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(BLOCKS, st.sampled_from(["; ", " && ", "\n", " || "]), STARTS, st.sampled_from(["", " | cat", "; x", " || x"]))
 def test_the_release_of_any_script_is_the_one_that_bash_starts(
     machine: Machine, before: str, join: str, start: str, after: str
