@@ -26,6 +26,7 @@ from random import Random
 from time import sleep
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 import pytest
 from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.refs import Ref
@@ -36,6 +37,8 @@ from ports import port_of_nobody
 from policy.errors import RulesInvalid
 from service.reload import git as gitrules
 from service.reload.address import RulesSourceFailed
+from service.reload.fetch import outcome_of
+from service.reload.fetch_messages import FetchJob, FetchOutcome
 from service.reload.local_copy import open_repository
 from service.reload.signatures import NotSigned, SignersInvalid, read_signers, verify
 from service.settings import Settings
@@ -148,6 +151,17 @@ def key_of(folder: Path, name: str, kind: str = "ed25519") -> Path:
 @pytest.fixture
 def remote(tmp_path: Path, few_rules: Path) -> Remote:
     return Remote(tmp_path, few_rules)
+
+
+@pytest.fixture
+def _fetched_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetch in this process, for tests whose claim is not about that of a fetch, which takes most of the time."""
+
+    def run(job: FetchJob) -> FetchOutcome:
+        found = outcome_of(msgspec.json.decode(msgspec.json.encode(job), type=FetchJob))
+        return msgspec.json.decode(msgspec.json.encode(found), type=FetchOutcome)
+
+    monkeypatch.setattr(gitrules, "_run", run)
 
 
 def title(service: Service) -> str:
@@ -269,6 +283,7 @@ def test_a_rollback_is_accepted_with_a_warning_if_allowed(tmp_path: Path, remote
         until(lambda: service.get("/v1/policy")["source"].endswith(later))
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_each_branch_has_its_own_accepted_commit(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +319,7 @@ def accepted_title(remote: Remote, branch: str = "main", **settings: Any) -> str
     return next(line for line in text.splitlines() if line.startswith("title: ")).removeprefix("title: ")
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_a_history_that_was_fetched_in_part_is_fetched_completely_if_needed(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +341,7 @@ def test_an_unknown_scheme_is_not_taken_for_a_host(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "started").exists()
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_the_scheme_of_an_address_may_be_in_upper_case(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +351,7 @@ def test_the_scheme_of_an_address_may_be_in_upper_case(
     assert "title: First" in origin.read().rules[RULE]
 
 
+@pytest.mark.usefixtures("_fetched_here")
 @pytest.mark.parametrize(
     "address",
     [
@@ -396,6 +414,7 @@ def test_if_the_remote_is_unavailable_at_the_start_the_rules_accepted_last_are_u
         until(lambda: title(service) == "Back")
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_missing_and_broken_rules_prevent_the_start(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -723,8 +742,10 @@ def bomb(size: int) -> bytes:
         header.append(head | 0x80)
         head, rest = rest & 0x7F, rest >> 7
     header.append(head)
-    deflate = zlib.compressobj(9)
-    zeros = b"".join([*(deflate.compress(bytes(1 << 20)) for _ in range(size >> 20)), deflate.flush()])
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    megabyte = deflate.compress(bytes(1 << 20)) + deflate.flush(zlib.Z_FULL_FLUSH)  # it can be repeated
+    checksum = size % 65521 << 16 | 1  # Adler-32 of zeros
+    zeros = b"\x78\xda" + megabyte * (size >> 20) + deflate.flush() + checksum.to_bytes(4, "big")
     pack = b"PACK" + struct.pack(">II", 2, 1) + bytes(header) + zeros
     return pack + hashlib.sha1(pack, usedforsecurity=False).digest()
 
@@ -829,6 +850,7 @@ def test_ssh_ends_with_the_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     until(lambda: b"sleep" not in read(Path(f"/proc/{int(started_as.read_text())}/cmdline")))
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_a_local_copy_that_is_too_large_does_not_grow(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -842,6 +864,7 @@ def test_a_local_copy_that_is_too_large_does_not_grow(
         origin.read()
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_what_an_ended_fetch_left_is_removed(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     remote.commit("First")
@@ -859,6 +882,7 @@ def test_what_an_ended_fetch_left_is_removed(remote: Remote, tmp_path: Path, mon
     assert [path for path in (*left, ended_creation) if path.exists()] == []
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_an_accepted_commit_is_stored_once_the_lock_of_a_killed_service_is_old(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -905,6 +929,7 @@ def test_a_local_copy_whose_creation_was_ended_is_created_again(tmp_path: Path, 
     assert {path.name for path in folder.iterdir()} >= {"HEAD", "config"}
 
 
+@pytest.mark.usefixtures("_fetched_here")
 def test_a_local_copy_that_lacks_a_part_keeps_its_commits(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
