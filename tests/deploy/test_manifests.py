@@ -5,13 +5,14 @@ They are valid for every supported Kubernetes, as confined as they claim, and co
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import celpy
 import celpy.evaluation
@@ -30,6 +31,9 @@ from service.auth.tokens import read_tokens
 from service.jobs.pool import RESERVED_WORKERS
 from service.jobs.worker import MEMORY_LIMIT
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"
@@ -537,6 +541,26 @@ def test_every_kind_that_the_service_changes_is_sent_for_mutation() -> None:
 celpy.evaluation.Result = Any  # type: ignore[assignment]
 
 
+def until_decided(
+    operator: Callable[[celpy.evaluation.Evaluator, lark.Tree[Any]], Any], *, deciding: bool
+) -> Callable[..., Any]:
+    """An operator of celpy that does not evaluate its second operand if the first one decides, as the API server's."""
+
+    def evaluate(self: celpy.evaluation.Evaluator, tree: lark.Tree[Any]) -> Any:
+        left, right = tree.children
+        value = self.visit(left)
+        if isinstance(value, celpy.celtypes.BoolType) and bool(value) is deciding:
+            return value
+        return operator(self, type(tree)(tree.data, [value, right], tree.meta))
+
+    return evaluate
+
+
+for name, deciding in {"conditionalor": True, "conditionaland": False}.items():
+    operator = getattr(celpy.evaluation.Evaluator, name)
+    setattr(celpy.evaluation.Evaluator, name, until_decided(operator, deciding=deciding))
+
+
 @cache
 def program(expression: str) -> Any:
     environment = celpy.Environment()
@@ -580,14 +604,25 @@ def is_sent(
 ) -> bool:
     """Whether the API server would send an object that a user writes, by the conditions of a webhook."""
     [found] = [each for each in hooks(admission()) if each["name"] == hook]
-    activation = {
-        "object": json_to_cel(document),
-        "oldObject": json_to_cel(old),
-        "request": json_to_cel(
-            {"operation": "CREATE" if old is None else "UPDATE", "userInfo": {"username": user, "groups": []}}
-        ),
+    variables = {
+        "object": document,
+        "oldObject": old,
+        "request": {"operation": "CREATE" if old is None else "UPDATE", "userInfo": {"username": user, "groups": []}},
     }
-    return all(bool(program(condition["expression"]).evaluate(activation)) for condition in found["matchConditions"])
+    return all(holds(condition["expression"], variables) for condition in found["matchConditions"])
+
+
+def holds(expression: str, variables: dict[str, Any]) -> bool:
+    """Whether an expression holds, which depends on the variables that it names."""
+    named = {name: value for name, value in variables.items() if re.search(rf"\b{name}\b", expression)}
+    return evaluated(expression, json.dumps(named))
+
+
+@cache
+def evaluated(expression: str, variables: str) -> bool:
+    """Whether an expression holds: many webhooks, users and objects before a change give it the same variables."""
+    values = {"object": None, "oldObject": None, "request": None, **json.loads(variables)}
+    return bool(program(expression).evaluate({name: json_to_cel(value) for name, value in values.items()}))
 
 
 def template(container: Document, **metadata: Any) -> Document:
