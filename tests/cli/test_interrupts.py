@@ -18,7 +18,7 @@ import pytest
 from api.conftest import PATIENCE
 from cli.test_cli_impact import facts, lines
 from cli.test_progress import COMMANDS, RECORD
-from representatives import slow_except
+from representatives import slow_except, slow_rows_except
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +43,13 @@ def write_all(pipe: IO[bytes], data: bytes) -> None:
         pipe.flush()
 
 
-@pytest.mark.parametrize("delay", slow_except([0, 0.3], [0, 0.1, 0.3, 1]))
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "delay"),
+    slow_rows_except(
+        [(signal.SIGINT, 0), (signal.SIGTERM, 0.3)],
+        [(number, delay) for number in (signal.SIGINT, signal.SIGTERM) for delay in (0, 0.1, 0.3, 1)],
+    ),
+)
 @pytest.mark.parametrize("command", slow_except(["impact"], COMMANDS))
 def test_a_signal_while_processes_start_ends_the_run(
     tmp_path: Path, command: str, number: signal.Signals, delay: float

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from representatives import slow_except
 from ruletexts import read_document, rule_text, write_document
 from tables import table
 
@@ -455,7 +456,10 @@ def shipped_answers(policy: Policy, requests: list[dict[str, Any]]) -> list[Any]
 
 @pytest.mark.parametrize(
     "change",
-    [in_another_order, in_other_folders, as_json, reformatted, with_ranges_split],
+    slow_except(
+        [in_other_folders, with_ranges_split],
+        [in_another_order, in_other_folders, as_json, reformatted, with_ranges_split],
+    ),
     ids=lambda change: change.__name__,
 )
 def test_the_form_of_the_rule_files_changes_no_decision(

@@ -151,7 +151,7 @@ def test_all_containers_of_a_review_share_the_limit_and_none_goes_unnoticed() ->
     assert EXHAUSTED in answer["response"]["status"]["message"]
 
 
-@pytest.mark.parametrize("kind", ["RayJob", "RayService"])
+@pytest.mark.parametrize("kind", slow_except(["RayJob"], ["RayJob", "RayService"]))
 def test_the_commands_that_start_ray_share_the_limit_and_none_goes_unnoticed(kind: str) -> None:
     groups = [
         {"template": {"spec": {"containers": [{"name": "a", "image": IMAGE, "command": [script]}]}}}
