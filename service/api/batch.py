@@ -13,6 +13,7 @@ from service.api.endpoint import MAX_TURN, Endpoint, send_last_line
 from service.documents.body import JSON_HEADERS, NDJSON_TYPES, read_body, read_headers, read_lines
 from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
+from service.request_context import RequestContext
 from service.state.answers import GROUP
 from service.transport.disconnection import until_gone
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from service.auth.access import Permission
     from service.jobs.messages import JobResult
-    from service.request_context import RequestContext
     from service.state.answers import Answers
     from service.state.state import ServiceState
 
@@ -34,6 +34,8 @@ class BatchEndpoint(Endpoint):
     """``POST /v1/decisions/batch``."""
 
     kind: ClassVar = JobKind.BATCH
+    line_kind: ClassVar = JobKind.DECISION
+    """The job for a line of a stream."""
 
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)
@@ -126,12 +128,19 @@ class BatchEndpoint(Endpoint):
         return _decide_small_lines(answers, lines, context, answered)
 
     async def answer_line_in_worker(self, answers: Answers, line: bytes, context: RequestContext) -> bytes:
-        """The answer to one line, decided in a worker process."""
+        """The answer to one line, decided in a worker process.
+
+        The line has a context of its own: in the stream's one, the records of the lines before it are waited for.
+        """
+        own = RequestContext(context.path, context.caller, context.began)
         try:
-            async with self.run_job(JobKind.DECISION, answers, line, JSON_HEADERS, context, None) as (result, output):
+            async with self.run_job(self.line_kind, answers, line, JSON_HEADERS, own, None) as (result, output):
                 return await self.read_line(result, output)
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
+        finally:
+            for decision_id in own.decisions or ():
+                context.add_decision(decision_id)
 
     async def read_line(self, result: JobResult, output: BinaryIO | None) -> bytes:
         """The line of a worker process's answer."""

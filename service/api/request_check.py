@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from policy.decision.decision import encode
-from policy.errors import PolicyError
 from service.api.batch import BatchEndpoint
 from service.api.endpoint import Endpoint
-from service.documents.body import JSON_HEADERS, read_body, read_headers
+from service.documents.body import read_body, read_headers
 from service.jobs.messages import JobKind
 from service.problems import problem_of
 
@@ -41,6 +40,7 @@ class RequestCheckBatchEndpoint(BatchEndpoint):
     """``POST /v1/requests/check/batch``."""
 
     kind: ClassVar = JobKind.CHECK_BATCH
+    line_kind: ClassVar = JobKind.CHECK
 
     def answer_small_lines(
         self, answers: Answers, lines: list[bytes | Refused], context: RequestContext, answered: list[bytes]
@@ -52,11 +52,3 @@ class RequestCheckBatchEndpoint(BatchEndpoint):
                 return True
             answered.append(encode(problem_of(line)) + b"\n")
         return False
-
-    async def answer_line_in_worker(self, answers: Answers, line: bytes, context: RequestContext) -> bytes:
-        """The answer to one line."""
-        try:
-            async with self.run_job(JobKind.CHECK, answers, line, JSON_HEADERS, context, None) as (result, output):
-                return await self.read_line(result, output)
-        except PolicyError as error:
-            return encode(problem_of(error)) + b"\n"

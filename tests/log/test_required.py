@@ -112,6 +112,28 @@ def test_a_shutdown_waits_for_the_log(sqlite: LogTarget) -> None:
     assert sorted(json.loads(line)["decision_id"] for line in answer.splitlines()) == sqlite.ids()
 
 
+def test_no_line_of_a_stream_is_answered_unrecorded_beside_one_of_a_worker_process(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
+) -> None:
+    """A line that a worker process decides waits for its own record, not for those of the lines before it."""
+    assert on_server.server is not None
+    on_server.spill.write_bytes(b"a file where the folder would be")
+    variables = {
+        "RUNNER_POLICY_LOG": on_server.url,
+        "RUNNER_POLICY_LOG_REQUIRED": "true",
+        "RUNNER_POLICY_LOG_SPILL": str(on_server.spill),
+    }
+    review = json.loads((Path(__file__).parents[1] / "core/admission/deployment-create.json").read_text())
+    small, large = json.dumps(REQUEST), json.dumps({"manifest": review["request"]["object"]})
+    with serve(**variables) as service, service.client() as client, on_server.server.stopped():
+        for lines in ([small, large], [small, large, small, small, large]):
+            answer = client.post(
+                "/v1/decisions/batch", content="\n".join(lines), headers={"content-type": "application/x-ndjson"}
+            )
+            kinds = [json.loads(line).get("type") for line in answer.text.splitlines()]
+            assert kinds == ["urn:runner-policy:problem:log-unavailable"] * len(lines)
+
+
 def test_a_decision_that_cannot_be_recorded_is_not_answered(
     serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:
