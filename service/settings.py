@@ -11,7 +11,7 @@ import re
 from ipaddress import ip_address, ip_network
 from pathlib import Path  # noqa: TC003  # pydantic reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlunsplit
 
 from platformdirs import user_state_path
 from pydantic import Field, SecretStr, field_validator
@@ -281,9 +281,20 @@ class Settings(BaseSettings):
 
         User and password of a URL do not make it another log.
         """
-        url = urlsplit(self.log_url() or OFF)
-        log = url._replace(scheme=url.scheme.partition("+")[0], netloc=url.netloc.rpartition("@")[2]).geturl()
-        return self.log_spill or state_folder() / "spill" / hashlib.sha256(log.encode()).hexdigest()[:16]
+        return self.log_spill or state_folder() / "spill" / hashlib.sha256(self._log_name().encode()).hexdigest()[:16]
+
+    def _log_name(self) -> str:
+        """The log's URL without driver, user and password."""
+        text = self.log_url()
+        if text is None:
+            return OFF
+        from sqlalchemy import make_url  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
+
+        url = make_url(text)  # `urlsplit` refuses characters that SQLAlchemy accepts in a password, and shows them
+        host = f"[{url.host}]" if ":" in (url.host or "") else url.host or ""
+        place = host if url.port is None else f"{host}:{url.port}"
+        query = text.rpartition("?")[2] if url.query else ""
+        return urlunsplit((url.get_backend_name(), place, f"/{url.database}" if url.database else "", query, ""))
 
 
 def state_folder() -> Path:

@@ -314,11 +314,38 @@ LOG = "postgresql://runner:secret@db.example.org:5432/log"
         (LOG.replace("db.", "other."), False),
         (f"{LOG}2", False),
         ("sqlite:////var/lib/log.db", False),
+        (LOG.replace("secret", "p[hunter22]q"), True),
+        (LOG.replace("secret", "a[b"), True),
+        (LOG.replace("secret", "a?b/c"), True),
     ],
 )
 def test_the_spill_folder_does_not_depend_on_the_password_of_the_store(url: str, same: bool) -> None:  # noqa: FBT001  # a parameter of the table
     folders = [Settings(log=SecretStr(each)).spill_folder() for each in (LOG, url)]
     assert (len(set(folders)) == 1) == same
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("postgresql://runner:secret@db.example.org:5432/log", "6ecebff65d1c809b"),
+        ("postgresql+psycopg://u:p@h/db?sslmode=verify-full&sslrootcert=/etc/ca.pem", "3a4f5da4063e7b50"),
+        ("postgres://u:p@h/db", "7e1046ffb29dc49a"),
+        ("postgresql://u@[::1]:5432/log", "1f51acf481c956fe"),
+        ("postgresql://u:p%40x@h/db", "0afb49c634e1a931"),
+        ("postgresql://h", "a9e982383a5d4193"),
+        ("postgresql:///db?host=/run/postgresql", "1646b3f6a19378df"),
+        ("sqlite:///log.db", "ee66f21d875362bc"),
+        ("off", "b4dc66dde806261b"),
+    ],
+)
+def test_the_spill_folder_of_a_log_has_the_same_name_in_every_version(url: str, name: str) -> None:
+    """Otherwise the records in it would not be replayed after an update."""
+    assert Settings(log=SecretStr(url)).spill_folder().name == name
+
+
+def test_the_spill_folder_that_is_set_does_not_depend_on_the_log(tmp_path: Path) -> None:
+    log = SecretStr(LOG.replace("secret", "p[hunter22]q"))
+    assert Settings(log=log, log_spill=tmp_path).spill_folder() == tmp_path
 
 
 async def test_a_record_that_fails_is_not_logged_if_its_request_has_ended(
