@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from policy.decision.decision import id_of
-from service.log.stdout import Printer
+from service.log.stdout import BYTES_AT_ONCE, Printer
 from service.telemetry.metrics import DEFECTS
 
 if TYPE_CHECKING:
@@ -107,14 +107,17 @@ class Recorder:
         if self._collects_ids:
             for decision_id in found.ids:
                 context.add_decision(decision_id)
+        size = 0
         for number, entry in enumerate(_lines(found, output)):
-            if number % LINES_AT_ONCE == LINES_AT_ONCE - 1:
+            if number % LINES_AT_ONCE == LINES_AT_ONCE - 1 or size >= BYTES_AT_ONCE:
+                size = 0
                 await asyncio.sleep(0)
                 if self._log is not None:
                     await self._log.wait_for_room()
                 if self._printer is not None:
                     await self._printer.wait_for_room()
             self._log_entry(entry, context)
+            size += len(entry)
 
     def _log_entry(self, entry: LogEntry | bytes, context: RequestContext) -> None:
         if self._printer is not None:

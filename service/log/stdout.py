@@ -16,6 +16,7 @@ import select
 import sys
 import threading
 import time
+from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ LINGER: Final = 0.02
 """Seconds a record waits to be printed with others."""
 ENTRIES_AT_ONCE: Final = 64
 """Records encoded in a row: in the event loop, so that no thread competes for the interpreter, but not for long."""
+BYTES_AT_ONCE: Final = 256 << 10
+"""Bytes after which no further record is encoded in a row; this many take about 3 ms."""
 MAX_QUEUED: Final = 16 << 20
 """Bytes that may be queued."""
 ROOM_TIMEOUT: Final = 5.0
@@ -49,7 +52,8 @@ class Printer:
         """``labels`` are the labels of every record, as JSON."""
         self._unread = self._failed = 0  # records; the event loop writes one, the thread the other
         self._labels = labels
-        self._entries: list[LogEntry | bytes] = []
+        self._entries: deque[LogEntry | bytes] = deque()
+        self._next: asyncio.Handle | None = None  # prints the entries
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._queued = self._written = 0  # bytes; the event loop writes one, the thread the other
         self._waits_from = 0  # how many bytes must be written until a batch waits for room again
@@ -63,17 +67,23 @@ class Printer:
 
     def note(self, entry: LogEntry | bytes) -> None:
         """Queue a record; above the limit it is dropped and counted."""
-        if not self._entries:
-            asyncio.get_running_loop().call_later(LINGER, self._flush)
         self._entries.append(entry)
-        if len(self._entries) >= ENTRIES_AT_ONCE:
-            self._flush()
+        loop = asyncio.get_running_loop()
+        if self._next is None:
+            self._next = loop.call_later(LINGER, self._flush)
+        elif len(self._entries) == ENTRIES_AT_ONCE:
+            self._next.cancel()
+            self._next = loop.call_soon(self._flush)
 
     async def wait_for_room(self) -> None:
         """Wait until at most half of the queue is used, or for ``ROOM_TIMEOUT``; then not until half of it is written.
 
-        A reader that has ended or hangs is thus waited for once.
+        A reader that has ended or hangs is thus waited for once. Records that are not encoded yet are encoded before.
         """
+        has_more = True
+        while has_more:
+            has_more = self._encode()
+            await asyncio.sleep(0)
         ends = time.monotonic() + ROOM_TIMEOUT
         while 2 * (self._queued - self._written) > MAX_QUEUED and self._written >= self._waits_from:
             if time.monotonic() >= ends:
@@ -83,26 +93,44 @@ class Printer:
 
     def close(self) -> None:
         """Wait until the queued records are printed, at most ``CLOSE_TIMEOUT`` seconds."""
-        self._flush()
+        while self._encode():
+            pass
         ends = time.monotonic() + CLOSE_TIMEOUT
         while self._written < self._queued and time.monotonic() < ends:
             time.sleep(LINGER)
 
     def _flush(self) -> None:
+        """Queue the lines of some entries now, and those of the others in the next turns of the event loop."""
+        self._next = asyncio.get_running_loop().call_soon(self._flush) if self._encode() else None
+
+    def _encode(self) -> bool:
+        """Queue the lines of some entries; return whether more entries wait."""
         if self._thread is None:
             # A blocked thread must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name="printer", daemon=True)
             self._thread.start()
             atexit.register(self.close)
-        entries, self._entries = self._entries, []
-        for entry in entries:
+        size = 0
+        for _ in range(ENTRIES_AT_ONCE):
+            try:
+                entry = self._entries.popleft()
+            except IndexError:  # `close` may take them too, in another thread
+                return False
             line = record_json(entry, self._labels) + b"\n"
-            if self._queued - self._written + len(line) > MAX_QUEUED:
-                self._drop()
-                continue
-            self._is_dropping = False
-            self._queued += len(line)
-            self._lines.put(line)
+            self._queue(line)
+            size += len(line)
+            if size >= BYTES_AT_ONCE:
+                break
+        return bool(self._entries)
+
+    def _queue(self, line: bytes) -> None:
+        """Queue a line, or drop it if there is no room."""
+        if self._queued - self._written + len(line) > MAX_QUEUED:
+            self._drop()
+            return
+        self._is_dropping = False
+        self._queued += len(line)
+        self._lines.put(line)
 
     def _drop(self) -> None:
         self._unread += 1

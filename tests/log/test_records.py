@@ -30,7 +30,7 @@ from policy.request.request import read_request
 from service.jobs.messages import JobResult
 from service.log import stdout
 from service.log.record import SentRecord, line, record, record_json, row
-from service.log.stdout import ENTRIES_AT_ONCE, Printer
+from service.log.stdout import BYTES_AT_ONCE, ENTRIES_AT_ONCE, Printer
 from service.recorder import Recorder
 from service.request_context import RequestContext
 from service.telemetry.metrics import Metrics
@@ -448,6 +448,67 @@ async def test_the_records_of_a_batch_are_printed_in_parts_and_none_is_dropped(
         os.close(reader)
     assert (printed(b"".join(parts)), recorder.stdout_dropped) == (ids, 0)
     assert max(numbers) <= 2 * ENTRIES_AT_ONCE  # a part that is complete, and one whose time has come
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+async def test_few_large_records_are_encoded_in_one_turn(
+    new_entry: Callable[..., LogEntry],
+    monkeypatch: pytest.MonkeyPatch,
+    is_batch: bool,  # noqa: FBT001  # a parameter of the table
+) -> None:
+    """Other requests wait for one turn of the event loop at most."""
+    size, number = 200_000, 40
+    entries = [new_entry() for _ in range(number)]
+    recorder = Recorder(Metrics(), stdout_labels=json.dumps({"id": "x" * size}))
+    assert recorder._printer is not None
+    encoded_bytes = [0]
+    parts: list[bytes] = []
+
+    def encoded(entry: LogEntry | bytes, labels: str) -> bytes:
+        made = record_json(entry, labels)
+        encoded_bytes[-1] += len(made)
+        return made
+
+    async def count_turns() -> None:
+        while True:
+            encoded_bytes.append(0)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(stdout, "record_json", encoded)
+    with piped_output() as (reader, _):
+        asyncio.get_running_loop().add_reader(reader, lambda: parts.append(os.read(reader, 1 << 20)))
+        counting = asyncio.create_task(count_turns())
+        if is_batch:
+            found = JobResult(200, b"", lines=[b"".join(line(entry)) for entry in entries])
+            await recorder.log_job_decisions(found, None, RequestContext("v1/decisions/batch", "argo", 0))
+        else:
+            for entry in entries:
+                recorder._printer.note(entry)
+        await until(lambda: sum(part.count(b"\n") for part in parts) + recorder.stdout_dropped == number)
+        counting.cancel()
+        asyncio.get_running_loop().remove_reader(reader)
+        os.close(reader)
+    assert (printed(b"".join(parts)), recorder.stdout_dropped) == (list(map(id_of, entries)), 0)
+    assert max(encoded_bytes) <= 2 * (BYTES_AT_ONCE + size)
+
+
+def test_the_records_that_wait_are_printed_at_the_end(new_entry: Callable[..., LogEntry], tmp_path: Path) -> None:
+    """Also those that would be encoded in later turns of the event loop."""
+    entries = [new_entry() for _ in range(10)]
+    printer = Printer(json.dumps({"id": "x" * 100_000}))
+
+    async def note_all() -> None:
+        for entry in entries:
+            printer.note(entry)
+
+    with piped_output() as (reader, writer):
+        target = os.open(tmp_path / "printed.jsonl", os.O_WRONLY | os.O_CREAT)
+        os.dup2(target, writer)
+        os.close(target)
+        os.close(reader)
+        asyncio.run(note_all())
+        printer.close()
+    assert printed((tmp_path / "printed.jsonl").read_bytes()) == list(map(id_of, entries))
 
 
 async def test_batches_wait_once_for_a_reader_that_hangs(
