@@ -20,8 +20,12 @@ MAX_DELETED: Final = 1000
 """The maximum number of records that one call deletes."""
 MAX_RELEASED_PAGES: Final = 4096
 """The maximum number of free pages of SQLite's file that one call releases."""
-SAMPLE: Final = 200
-"""The number of newest records from which the size of a record is estimated."""
+SAMPLE: Final = 256
+"""The pages of PostgreSQL's table, of 8 KiB, from which the size of a row is estimated."""
+MAX_ROW: Final = 2000
+"""Bytes above which PostgreSQL stores a row's long values outside of it, in chunks of at most as many bytes each."""
+ROW_HEADER: Final = 28
+"""Bytes of a row before its values."""
 
 
 def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
@@ -29,7 +33,7 @@ def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
 
     Returns the number of deleted records, fewer than ``MAX_DELETED`` if there is nothing left to do.
     """
-    if size is not None and size_of(connection) > size:
+    if size is not None and is_larger(connection, size):
         deleted = _delete(connection, None)
     else:
         deleted = 0 if oldest is None else _delete(connection, oldest)
@@ -62,20 +66,31 @@ def _delete(connection: Connection, below: str | None) -> int:
     return connection.execute(TABLE.delete().where(TABLE.c.decision_id.in_(oldest))).rowcount
 
 
-def size_of(connection: Connection) -> int:
-    """The approximate size of the records in bytes.
-
-    For PostgreSQL it is the server's own count of live rows times the average size of the newest: counting would read
-    all rows, and its files do not shrink when rows are deleted. After a crash the server counts again from zero, and
-    rows are deleted later.
-    """
+def is_larger(connection: Connection, size: int) -> bool:
+    """Whether the records have more than about ``size`` bytes."""
     if connection.dialect.name == "sqlite":
         pages, free, page = (
             connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("page_count", "freelist_count", "page_size")
         )
-        return int((pages - free) * page)
-    newest = f"SELECT * FROM {TABLE.name} ORDER BY decision_id DESC LIMIT {SAMPLE}"  # noqa: S608  # our own names
-    one = f"SELECT coalesce(avg(pg_column_size(d.*)), 0) FROM ({newest}) d"  # noqa: S608  # our own names
-    live = f"SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = '{TABLE.name}'::regclass"  # noqa: S608  # our own names
-    return int(connection.exec_driver_sql(f"SELECT ({live}) * ({one})").scalar_one() or 0)
+        return int((pages - free) * page) > size
+    files = f"SELECT pg_total_relation_size('{TABLE.name}')"  # our own name
+    # The files do not shrink when rows are deleted, but while even they are within the limit, nothing is estimated.
+    return bool(connection.exec_driver_sql(files).scalar_one() > size and _rows_size(connection) > size)
+
+
+def _rows_size(connection: Connection) -> int:
+    """The approximate size of PostgreSQL's live rows in bytes.
+
+    It is the server's own count of rows times their average size in a sample of the table's pages, and the count of the
+    chunks in which it stores long values. A row without these is small, so a few large records do not change the
+    average. Counting would read all rows. After a crash the server counts again from zero, and rows are deleted later.
+    """
+    name = f"'{TABLE.name}'::regclass"
+    pages = f"SELECT pg_relation_size({name}) / current_setting('block_size')::bigint"  # our own name
+    percent = min(100.0, 100.0 * SAMPLE / max(1, connection.exec_driver_sql(pages).scalar_one()))
+    values = " + ".join(f"coalesce(pg_column_size({column.name}), 0)" for column in TABLE.c)
+    sample = f"SELECT {values} AS size FROM {TABLE.name} TABLESAMPLE SYSTEM ({percent})"  # noqa: S608  # as above
+    row = f"SELECT coalesce(avg(size + {ROW_HEADER}) FILTER (WHERE size <= {MAX_ROW}), 0) FROM ({sample}) sample"  # noqa: S608  # as above
+    counts = f"pg_stat_get_live_tuples(oid) * ({row}) + pg_stat_get_live_tuples(reltoastrelid) * {MAX_ROW}"
+    return int(connection.exec_driver_sql(f"SELECT {counts} FROM pg_class WHERE oid = {name}").scalar_one())  # noqa: S608  # as above

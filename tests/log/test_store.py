@@ -222,6 +222,37 @@ async def test_the_oldest_records_are_deleted_if_there_are_too_many(target: LogT
     assert target.file is None or target.file.stat().st_size <= 6 << 20
 
 
+def counted(target: LogTarget, number: int) -> None:
+    """Wait until PostgreSQL has counted the rows, which it does later."""
+    live = "SELECT pg_stat_get_live_tuples('decisions'::regclass)"
+    wait_for(lambda: run_in(target, live) == [(number,)])
+
+
+def test_few_large_records_do_not_delete_the_others(on_server: LogTarget) -> None:
+    """The newest records may be much larger than the others, by the choice of one caller."""
+    writer = Writer(read_url(on_server.url), 30)
+    writer.write(rows(3000, days_ago=1))
+    writer.write(rows(25, size=400_000))
+    counted(on_server, 3025)
+    assert writer.trim(None, 64 << 20) == 0
+    writer.close()
+
+
+def test_records_that_were_deleted_do_not_count_in_the_size(on_server: LogTarget) -> None:
+    """PostgreSQL's files do not shrink when rows are deleted."""
+    writer = Writer(read_url(on_server.url), 30)
+    writer.write(rows(3000, days_ago=2))
+    large = rows(100, days_ago=1, size=400_000)
+    writer.write(large)
+    deleted = ", ".join(f"'{row.decision_id}'" for row in large[:90])
+    run_in(on_server, f"DELETE FROM decisions WHERE decision_id IN ({deleted})")
+    counted(on_server, 3010)
+    assert run_in(on_server, "SELECT pg_total_relation_size('decisions') > 20 << 20") == [(True,)]
+    assert writer.trim(None, 20 << 20) == 0
+    assert writer.trim(None, 2 << 20) == 1000
+    writer.close()
+
+
 @pytest.mark.parametrize("size", [1, 199, 200, 201, 1000])
 def test_any_number_of_rows_is_written_once(target: LogTarget, size: int) -> None:
     writer = Writer(read_url(target.url), 30)
