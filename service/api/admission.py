@@ -45,11 +45,11 @@ class AdmissionEndpoint(Endpoint):
         """Answer one review."""
         limit = self.settings.max_review
         wanted = read_headers(headers, limit)
-        with self.service.memory.hold() as held:
-            body = await read_body(receive, limit, held)
+        with self.service.memory.hold(context.caller) as held:
+            await read_body(receive, limit, held)
             self.body_arrived()
             answers = self.service.answers_for(headers)
-            async with self.run_job(self.kind, answers, body, wanted, context, receive) as (result, output):
+            async with self.run_job(self.kind, answers, held, wanted, context, receive) as (result, output):
                 if result.review:
                     self.service.metrics.count(REVIEWS, self.kind, result.review)
                 return await send_result(send, result, output)

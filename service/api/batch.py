@@ -12,6 +12,7 @@ from policy.errors import PolicyError
 from service.api.endpoint import MAX_TURN, Endpoint, send_last_line
 from service.documents.body import JSON_HEADERS, NDJSON_TYPES, read_body, read_headers, read_lines
 from service.jobs.messages import OK, JobKind
+from service.limits.slots import HeldBody
 from service.problems import Refused, problem_of
 from service.request_context import RequestContext
 from service.state.answers import GROUP
@@ -53,11 +54,11 @@ class BatchEndpoint(Endpoint):
                 async with until_gone(context.connection):
                     return await self.stream(answers, permission, receive, send, context)
         wanted = read_headers(headers, limit)
-        with self.service.memory.hold() as held:
-            body = await read_body(receive, limit, held)
+        with self.service.memory.hold(context.caller) as held:
+            await read_body(receive, limit, held)
             self.body_arrived()
             return await self.send_job_result(
-                self.kind, self.service.answers_for(headers), body, wanted, context, receive, send
+                self.kind, self.service.answers_for(headers), held, wanted, context, receive, send
             )
 
     async def stream(
@@ -134,7 +135,8 @@ class BatchEndpoint(Endpoint):
         """
         own = RequestContext(context.path, context.caller, context.began)
         try:
-            async with self.run_job(self.line_kind, answers, line, JSON_HEADERS, own, None) as (result, output):
+            body = HeldBody(None, content=line)
+            async with self.run_job(self.line_kind, answers, body, JSON_HEADERS, own, None) as (result, output):
                 return await self.read_line(result, output)
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"

@@ -16,6 +16,7 @@ from service.documents.accept import headers_of
 from service.documents.body import YAML_TYPES, read_body, read_headers, too_large
 from service.documents.query import refuse_query
 from service.jobs.messages import JSON, OK, JobKind
+from service.limits.slots import HeldBody
 from service.problems import VARY
 from service.request_context import RequestContext
 from service.state.answers import GROUP
@@ -126,9 +127,8 @@ class DecisionEndpoint(Endpoint):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide one deployment."""
         began = perf_counter_ns()
-        service, limit = self.service, self.settings.max_body
-        reading, task = service.body_timeouts.reading, None
-        status, context, held = INTERNAL_SERVER_ERROR, None, None
+        service, limit, reading = self.service, self.settings.max_body, self.service.body_timeouts.reading
+        status, context, held, task = INTERNAL_SERVER_ERROR, None, None, None
         try:
             connection = connection_of(scope)
             if connection is None or connection.awaits_body:  # of most requests the whole body has arrived
@@ -142,7 +142,7 @@ class DecisionEndpoint(Endpoint):
             wanted = read_headers(headers, limit)
             message = await receive()
             if message.get("more_body", True):
-                held = service.memory.hold()
+                held = service.memory.hold(caller)
                 body = await read_body(receive, limit, held, message)
             else:
                 body = message["body"]
@@ -156,7 +156,8 @@ class DecisionEndpoint(Endpoint):
             if not wanted.wants_text and wanted.content_type not in YAML_TYPES:
                 answer = answers.cached_answer(body, context) or await self.batcher.decision(answers, body, context)
             if answer is None:
-                status = await self.send_job_result(JobKind.DECISION, answers, body, wanted, context, receive, send)
+                whole, body = held or HeldBody(None, content=body), b""
+                status = await self.send_job_result(JobKind.DECISION, answers, whole, wanted, context, receive, send)
                 if status == OK:
                     service.metrics.latencies.append(perf_counter_ns() - began)
                 return

@@ -56,11 +56,11 @@ class DryRunEndpoint(Endpoint):
         """Decide and explain; with candidate rules, compare."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
-        with self.service.memory.hold() as held:
-            body = await read_body(receive, limit, held)
+        with self.service.memory.hold(context.caller) as held:
+            await read_body(receive, limit, held)
             self.body_arrived()
             answers = self.service.answers_for(headers)
-            async with self.run_job(JobKind.DRY_RUN, answers, body, wanted, context, receive) as (result, output):
+            async with self.run_job(JobKind.DRY_RUN, answers, held, wanted, context, receive) as (result, output):
                 if result.candidate is None:
                     return await send_result(send, result, output)
                 file = self.answer_file()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from service.limits.slots import HeldBody
     from service.state.answers import Answers
     from service.state.state import ServiceState
 
@@ -190,7 +191,7 @@ class Endpoint:
         self,
         kind: JobKind,
         answers: Answers,
-        body: bytes,
+        body: HeldBody,
         wanted: Headers,
         context: RequestContext,
         receive: Receive | None,
@@ -198,7 +199,8 @@ class Endpoint:
         """Run a job in a worker process; yield its result, and the file of a large answer.
 
         The decisions of the job are counted, logged and charged first. The file is open, and has no name any more, so
-        that nobody can delete or replace it. With ``receive``, the job is cancelled when the client disconnects.
+        that nobody can delete or replace it. With ``receive``, the job is cancelled when the client disconnects. The
+        body is released as soon as the job is done, unless candidate rules run next: a client may take long to read.
 
         Raises:
             Refused: it takes too long, or too many such requests are in progress.
@@ -210,7 +212,7 @@ class Endpoint:
         job = Job(
             kind,
             answers.policy.revision,
-            body,
+            body.content,
             wanted.content_type if kind is not JobKind.DRY_RUN else wanted.whole_type,
             wanted.wants_text,
             context.path,
@@ -220,12 +222,15 @@ class Endpoint:
             str(output) if output is not None else None,
         )
         work = service.pool.result(job, answers.texts, today(), self.model_seconds)
+        del job
         try:
             result = await (work if receive is None else until_disconnect(receive, work))
             file = _opened(result, output)
         finally:
             if output is not None:
                 run_folder.remove(output)
+        if result.candidate is None:
+            body.release()
         with file or nullcontext():
             if result.decisions > 1:
                 service.access.charge(context.caller, result.decisions - 1)
@@ -237,7 +242,7 @@ class Endpoint:
         self,
         kind: JobKind,
         answers: Answers,
-        body: bytes,
+        body: HeldBody,
         wanted: Headers,
         context: RequestContext,
         receive: Receive,

@@ -28,8 +28,8 @@ class ImpactEndpoint(Endpoint):
         """Compare the deployments; the body may be as large as a batch."""
         limit = self.settings.max_batch_body
         wanted = read_headers(headers, limit)
-        with self.service.memory.hold() as held:
-            body = await read_body(receive, limit, held)
+        with self.service.memory.hold(context.caller) as held:
+            await read_body(receive, limit, held)
             self.body_arrived()
             answers = self.service.answers_for(headers)
-            return await self.send_job_result(JobKind.IMPACT, answers, body, wanted, context, receive, send)
+            return await self.send_job_result(JobKind.IMPACT, answers, held, wanted, context, receive, send)

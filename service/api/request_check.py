@@ -29,11 +29,11 @@ class RequestCheckEndpoint(Endpoint):
         """Check one request, with one deployment or a manifest."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
-        with self.service.memory.hold() as held:
-            body = await read_body(receive, limit, held)
+        with self.service.memory.hold(context.caller) as held:
+            await read_body(receive, limit, held)
             self.body_arrived()
             answers = self.service.answers_for(headers)
-            return await self.send_job_result(JobKind.CHECK, answers, body, wanted, context, receive, send)
+            return await self.send_job_result(JobKind.CHECK, answers, held, wanted, context, receive, send)
 
 
 class RequestCheckBatchEndpoint(BatchEndpoint):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive
 
-    from service.limits.slots import HeldMemory
+    from service.limits.slots import HeldBody
 
 YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
 MAX_LENGTH: Final = 20
@@ -81,11 +81,11 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     return Headers(media_type, prefers_text(accept), content_type)
 
 
-async def read_body(receive: Receive, limit: int, held: HeldMemory, message: Message | None = None) -> bytes:
-    """The whole body; ``message`` is its first part if that was received already.
+async def read_body(receive: Receive, limit: int, held: HeldBody, message: Message | None = None) -> bytes:
+    """Receive the whole body, as the content of ``held``; ``message`` is its first part if that was received already.
 
     Raises:
-        Refused: it is longer than ``limit`` bytes, or the process holds as many bytes of bodies as it may.
+        Refused: it is longer than ``limit`` bytes, or the process or the caller has as many bytes of bodies as it may.
         Disconnected: the client disconnected.
     """
     chunks: list[bytes] = []
@@ -101,7 +101,8 @@ async def read_body(receive: Receive, limit: int, held: HeldMemory, message: Mes
         held.add(len(chunk))
         chunks.append(chunk)
         if not message.get("more_body", False):
-            return b"".join(chunks)
+            held.content = b"".join(chunks)
+            return held.content
         message = await receive()
 
 

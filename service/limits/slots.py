@@ -26,6 +26,10 @@ DELAY_PER_BYTE: Final = 30.0 / (1 << 20)
 """Seconds by which a request comes later in its turn for each byte of its body."""
 MAX_CALLERS: Final = 10_000
 """Callers whose time is remembered."""
+SMALL_BODY: Final = 1 << 20
+"""Bytes of a body that may take the memory that is reserved for such bodies."""
+RESERVE: Final = 8
+"""The part of the memory for bodies that is reserved for small ones, as a divisor."""
 
 
 class _Caller(Struct):
@@ -203,54 +207,81 @@ class StreamLimit:
 
 
 class BodyMemory:
-    """The bytes of bodies held by a process, including those still arriving."""
+    """The bytes of bodies held by a process, including those still arriving.
+
+    A caller has at most half of them, or one body. Bodies of more than ``SMALL_BODY`` leave ``1 / RESERVE`` of them to
+    others, which are most reviews and decisions.
+    """
 
     def __init__(self, limit: int) -> None:
         """At most ``limit`` bytes."""
         self._limit = limit
+        self._share = limit // 2
+        self._limit_of_large = limit - limit // RESERVE
         self._held = 0
+        self._callers: dict[str, int] = {}
 
-    def hold(self) -> HeldMemory:
-        """The memory of a body that is about to arrive; empty so far."""
-        return HeldMemory(self)
+    def hold(self, caller: str) -> HeldBody:
+        """The memory of a body of the caller that is about to arrive; empty so far."""
+        return HeldBody(self, share_of(caller))
 
-    def reserve(self, size: int) -> None:
-        """Reserve ``size`` more bytes.
+    def reserve(self, caller: str, held: int, size: int) -> None:
+        """Reserve ``size`` more bytes for a body of which ``held`` are reserved.
 
         Raises:
-            Refused: the limit would be exceeded.
+            Refused: a limit would be exceeded.
         """
-        if self._held + size > self._limit:
-            raise Refused("busy", f"the bodies in progress take {self._held} of at most {self._limit} bytes; try again")
+        limit = self._limit if held + size <= SMALL_BODY else self._limit_of_large
+        if self._held + size > limit:
+            raise Refused("busy", f"the bodies in progress take {self._held} of at most {limit} bytes; try again")
+        own = self._callers.get(caller, 0)
+        if own > held and own + size > self._share:
+            raise Refused(
+                "busy",
+                f"the bodies of this caller in progress take {own} of at most {self._share} bytes; send fewer at once",
+            )
         self._held += size
+        self._callers[caller] = own + size
 
-    def release(self, size: int) -> None:
-        """Release ``size`` bytes."""
+    def release(self, caller: str, size: int) -> None:
+        """Release ``size`` bytes of a caller."""
         self._held -= size
+        left = self._callers.get(caller, 0) - size
+        if left:
+            self._callers[caller] = left
+        else:
+            self._callers.pop(caller, None)
 
 
-class HeldMemory:
-    """The bytes of one body; released at the end of a ``with`` block, or by ``release``."""
+class HeldBody:
+    """A body and the memory that it takes; released at the end of a ``with`` block, or by ``release``."""
 
-    __slots__ = ("_memory", "_size")
+    __slots__ = ("_caller", "_memory", "_size", "content")
 
-    def __init__(self, memory: BodyMemory) -> None:
+    def __init__(self, memory: BodyMemory | None, caller: str = "", content: bytes = b"") -> None:
+        """Without ``memory`` it is not counted, as for a line of a stream, or a body that arrived at once."""
         self._memory = memory
+        self._caller = caller
         self._size = 0
+        self.content = content
+        """The whole body, once it has arrived; empty after it was released."""
 
     def add(self, size: int) -> None:
         """Add a part of the body.
 
         Raises:
-            Refused: the process has reached its limit.
+            Refused: the process or the caller has reached its limit.
         """
-        self._memory.reserve(size)
-        self._size += size
+        if self._memory is not None:
+            self._memory.reserve(self._caller, self._size, size)
+            self._size += size
 
     def release(self) -> None:
-        """Release the bytes of the body."""
-        self._memory.release(self._size)
-        self._size = 0
+        """Release the body."""
+        self.content = b""
+        if self._memory is not None:
+            self._memory.release(self._caller, self._size)
+            self._size = 0
 
     def __enter__(self) -> Self:
         return self

@@ -7,13 +7,14 @@ import errno
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,7 +39,7 @@ from service.jobs.messages import Job, JobKind
 from service.jobs.pool import Pool, Worker, until_disconnect
 from service.jobs.process import run
 from service.limits import slots
-from service.limits.slots import Slots, StreamLimit
+from service.limits.slots import RESERVE, SMALL_BODY, BodyMemory, Slots, StreamLimit
 from service.models import HubModels
 from service.problems import LogUnavailable, Refused
 from service.recorder import Recorder
@@ -1037,6 +1038,66 @@ def test_callers_of_one_ipv6_network_share_the_slots(first: str, second: str, *,
                     pass
 
     asyncio.run(use())
+
+
+def test_one_caller_gets_at_most_half_of_the_memory_for_bodies() -> None:
+    memory = BodyMemory(16 * SMALL_BODY)
+    with memory.hold("a") as first, memory.hold("a") as second, memory.hold("b") as other:
+        first.add(5 * SMALL_BODY)
+        second.add(3 * SMALL_BODY)
+        with pytest.raises(Refused, match=f"this caller in progress take {8 * SMALL_BODY} of at most {8 * SMALL_BODY}"):
+            second.add(1)
+        other.add(SMALL_BODY)
+        second.release()
+        first.add(3 * SMALL_BODY)
+
+
+def test_one_body_of_a_caller_may_have_more_than_half_of_the_memory() -> None:
+    memory = BodyMemory(SMALL_BODY)
+    with memory.hold("a") as body, memory.hold("a") as other:
+        body.add(SMALL_BODY * 3 // 4)
+        with pytest.raises(Refused, match="send fewer at once"):
+            other.add(1)
+
+
+def test_large_bodies_leave_memory_for_small_ones() -> None:
+    memory = BodyMemory(16 * SMALL_BODY)
+    with memory.hold("a") as first, memory.hold("b") as second, memory.hold("c") as review:
+        first.add(8 * SMALL_BODY)
+        second.add((16 - 16 // RESERVE - 8) * SMALL_BODY)
+        with pytest.raises(Refused, match="the bodies in progress"):
+            second.add(1)
+        review.add(SMALL_BODY)
+        with pytest.raises(Refused, match="the bodies in progress"):
+            review.add(1)
+
+
+@pytest.mark.parametrize(("first", "second", "is_shared"), NEIGHBOURS)
+def test_callers_of_one_ipv6_network_share_the_memory(first: str, second: str, *, is_shared: bool) -> None:
+    memory = BodyMemory(4)
+    with memory.hold(first) as body, memory.hold(second) as other:
+        body.add(2)
+        if is_shared:
+            with pytest.raises(Refused, match="send fewer at once"):
+                other.add(1)
+        else:
+            other.add(1)
+
+
+def test_unfinished_bodies_of_one_caller_leave_room_for_others(serve: Callable[..., Any], tokens: Tokens) -> None:
+    many, few = tokens.add("many", "decide"), tokens.add("few", "decide")
+    head = (
+        f"POST {BATCH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {many}\r\nContent-Length: 900000\r\n\r\n"
+    ).encode()
+    with ExitStack() as stack:
+        service = stack.enter_context(serve("--tokens", str(tokens.path), MAX_BODIES=str(4 << 20)))
+        other = stack.enter_context(service.client(few))
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", service.port), PATIENCE)) for _ in range(8)]
+        for connection in slow:
+            connection.sendall(head + b" " * 890_000)
+        until(lambda: len(select.select(slow, [], [], 0)[0]) == 6)  # they are refused
+        body = json.dumps({"items": [QWEN]}).encode().ljust(1_500_000)
+        assert kinds(other.post(BATCH, content=body).json()["items"]) == ["v2"]
 
 
 def test_a_batch_is_charged_for_each_of_its_decisions(shared: Callable[..., Any]) -> None:
