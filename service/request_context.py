@@ -48,7 +48,8 @@ class RequestConnection(Protocol):
 class RequestContext(Struct, gc=False):
     """A request: its ``path`` without the first slash, its caller, when it began (ns), and its unconfirmed log entries.
 
-    ``decisions`` has the ids of its first decisions, if the access log is on. ``connection`` is not set for
+    ``decisions`` has the ids of its first decisions, if the access log is on. ``user`` is the user of a review, whose
+    work is counted apart from that of the caller's other reviews. ``connection`` is not set for
     `/v1/decisions`, which needs none.
     """
 
@@ -58,6 +59,7 @@ class RequestContext(Struct, gc=False):
     waiting: list[asyncio.Future[None]] | None = None
     decisions: list[str] | None = None
     connection: RequestConnection | None = None
+    user: str = ""
 
     def log_entry(self, answer: EncodedDecision, request: Request, body: bytes | None) -> LogEntry:
         """The log entry of a decision made now."""

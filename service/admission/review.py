@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, MsgspecError, Struct, UnsetType
+from msgspec.json import Decoder
 
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.intake.manifests.reading import ManifestNode, ManifestReader
@@ -19,6 +20,10 @@ KIND: Final = "AdmissionReview"
 STARTING_OPERATIONS: Final = ("CREATE", "UPDATE")
 OPERATIONS: Final = (*STARTING_OPERATIONS, "DELETE", "CONNECT")
 MAX_UID: Final = 128
+
+MAX_USER: Final = 256
+"""Characters by which users are distinguished."""
+UNKNOWN_USER: Final = "-"
 
 Result = Literal["allowed", "warned", "denied", "patched", "undecided", "ignored"]
 
@@ -70,6 +75,32 @@ class ReviewAnswer(Struct, frozen=True):
 
     response: AdmissionReview
     result: Result
+
+
+class _UserInfo(Struct):
+    username: str = ""
+
+
+class _Request(Struct, rename="camel"):
+    user_info: _UserInfo
+
+
+class _SentReview(Struct):
+    """The part of a review that says who sent the object; the rest is skipped."""
+
+    request: _Request
+
+
+_decode_user: Final = Decoder(_SentReview).decode
+
+
+def user_of(body: bytes) -> str:
+    """The name of the user who sent the object under review, or ``UNKNOWN_USER`` if the body does not say."""
+    try:
+        found = _decode_user(body).request.user_info.username
+    except (MsgspecError, ValueError, RecursionError):  # the worker process says what is wrong with the body
+        return UNKNOWN_USER
+    return found[:MAX_USER] or UNKNOWN_USER
 
 
 def read_review(document: Any) -> Review:

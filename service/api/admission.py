@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from service.admission.review import user_of
 from service.api.endpoint import Endpoint, send_result
-from service.auth.tokens import DECIDE
 from service.documents.body import read_body, read_headers
 from service.jobs.messages import JobKind
 
@@ -39,15 +39,22 @@ class AdmissionEndpoint(Endpoint):
         """The caller's name; with ``admission_allow_anonymous`` no token is needed, and no rate limit applies."""
         if self.settings.admission_allow_anonymous:
             return scope["client"][0] if scope["client"] else "local"
-        return self.service.access.caller(scope["client"], headers, DECIDE)
+        return self.service.access.reviewer(scope["client"], headers)
 
     async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
-        """Answer one review."""
+        """Answer one review; its user is charged for its decisions.
+
+        Raises:
+            Refused: the user's rate limit is exceeded.
+        """
         limit = self.settings.max_review
         wanted = read_headers(headers, limit)
         with self.service.memory.hold(context.caller) as held:
             await read_body(receive, limit, held)
             self.body_arrived()
+            context.user = user_of(held.content)
+            if not self.settings.admission_allow_anonymous:
+                self.service.access.limit_user(context.caller, context.user)
             answers = self.service.answers_for(headers)
             async with self.run_job(self.kind, answers, held, wanted, context, receive) as (result, output):
                 if result.review:

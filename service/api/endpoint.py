@@ -22,6 +22,7 @@ from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import until_disconnect
+from service.limits.share import share_of_user
 from service.problems import RETRYABLE_STATUSES, VARY, Refused, problem_of, response_of
 from service.request_context import RequestContext
 from service.state.answers import today
@@ -220,6 +221,7 @@ class Endpoint:
             context.began,
             service.job_settings(),
             str(output) if output is not None else None,
+            user=context.user,
         )
         work = service.pool.result(job, answers.texts, today(), self.model_seconds)
         del job
@@ -233,7 +235,7 @@ class Endpoint:
             body.release()
         with file or nullcontext():
             if result.decisions > 1:
-                service.access.charge(context.caller, result.decisions - 1)
+                service.access.charge(share_of_user(context.caller, context.user), result.decisions - 1)
             await service.recorder.log_job_decisions(result, file, context)
             await context.wait_recorded()
             yield result, file

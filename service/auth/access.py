@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from service.auth.tokens import LOG, READ, Token
-from service.limits.share import share_of
+from service.auth.tokens import DECIDE, LOG, READ, Token
+from service.limits.share import share_of, share_of_user
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 OPEN_PATHS: Final = frozenset({"/livez", "/readyz"})
 MAX_CALLERS: Final = 10_000
+REVIEWING_USERS: Final = 4
+"""How many users at their full rate one caller, such as the API server, may send reviews of."""
 DENIED_METRIC: Final = "runner_policy_access_denied"
 
 
@@ -63,10 +65,35 @@ class Access:
         Raises:
             Refused: the token is missing or invalid, or the rate limit is exceeded.
         """
-        name = self._token_name(headers, scope) if self.tokens is not None else client[0] if client else "local"
+        name = self._name(client, headers, scope)
         if self._rate:
-            self._limit(share_of(name))
+            self._limit(share_of(name), self._rate)
         return name
+
+    def reviewer(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes]) -> str:
+        """The caller that sends a review; it is charged for the review alone, and ``limit_user`` for its decisions.
+
+        The API server sends the reviews of all users, of whom none may use up its rate.
+
+        Raises:
+            Refused: the token is missing or invalid, or the rate limit is exceeded.
+        """
+        name = self._name(client, headers, DECIDE)
+        if self._rate:
+            self._limit(f" {share_of(name)}", REVIEWING_USERS * self._rate, "reviews")  # no user's share begins so
+        return name
+
+    def limit_user(self, caller: str, user: str) -> None:
+        """Charge a review to the user whose object it is about.
+
+        Raises:
+            Refused: the rate limit is exceeded.
+        """
+        if self._rate:
+            self._limit(share_of_user(caller, user), self._rate)
+
+    def _name(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes], scope: str) -> str:
+        return self._token_name(headers, scope) if self.tokens is not None else client[0] if client else "local"
 
     def _token_name(self, headers: Mapping[bytes, bytes], scope: str) -> str:
         header = headers.get(b"authorization", b"")
@@ -117,28 +144,26 @@ class Access:
         if not self._rate or name not in self._buckets:
             return 0.0
         now = monotonic()
-        left = self._remaining(name, now) - decisions
+        left = self._remaining(name, now, self._rate) - decisions
         self._buckets[name] = (left, now)
         return max(0.0, -left / self._rate)
 
-    def _remaining(self, name: str, now: float) -> float:
-        """The content of the caller's bucket now; it fills at the rate, up to one second's worth."""
-        full = max(1.0, self._rate)
+    def _remaining(self, name: str, now: float, rate: float) -> float:
+        """The content of the bucket now; it fills at the rate, up to one second's worth."""
+        full = max(1.0, rate)
         left, since = self._buckets.pop(name, (full, now))
-        return min(full, left + (now - since) * self._rate)
+        return min(full, left + (now - since) * rate)
 
-    def _limit(self, name: str) -> None:
-        """Charge one request to the caller's bucket."""
+    def _limit(self, name: str, rate: float, unit: str = "decisions") -> None:
+        """Charge one request to the bucket."""
         now = monotonic()
-        left = self._remaining(name, now)
+        left = self._remaining(name, now, rate)
         if len(self._buckets) >= MAX_CALLERS:
             self._buckets.popitem(last=False)
         if left < 1:
             self._buckets[name] = (left, now)
-            wait = math.ceil((1 - left) / self._rate)
-            raise self._refused(
-                "rate", "too-many-requests", f"more than {self._rate:g} decisions a second; wait {wait} s", wait
-            )
+            wait = math.ceil((1 - left) / rate)
+            raise self._refused("rate", "too-many-requests", f"more than {rate:g} {unit} a second; wait {wait} s", wait)
         self._buckets[name] = (left - 1, now)
 
     def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:

@@ -49,7 +49,7 @@ class Job(Struct, frozen=True):
 
     ``began`` is when the request arrived (ns of the monotonic clock). ``found`` has models from the hub, ``refused``
     has the reasons why others could not be fetched, and ``fetches`` is whether more can be. A large answer is written
-    to the file ``output``.
+    to the file ``output``. ``user`` is the user of a review.
     """
 
     kind: JobKind
@@ -65,6 +65,7 @@ class Job(Struct, frozen=True):
     fetches: bool = False
     found: dict[str, ModelFiles] = {}
     refused: dict[str, str] = {}
+    user: str = ""
 
 
 class JobResult(Struct):

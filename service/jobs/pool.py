@@ -23,6 +23,7 @@ from policy.errors import PolicyError
 from service import run_folder
 from service.documents.body import Disconnected
 from service.jobs.process import bound_process, load_rules, run
+from service.limits.share import share_of_user
 from service.limits.slots import Slots
 from service.problems import Refused
 
@@ -223,7 +224,7 @@ class Pool:
 
     async def _run(self, job: Job, rules: dict[str, str], today: date) -> JobResult:
         size = len(job.body)
-        async with self._slots.slot(job.caller, is_short=size <= MAX_SHORT_BODY, size=size):
+        async with self._slots.slot(job.caller, user=job.user, is_short=size <= MAX_SHORT_BODY, size=size):
             worker = self._take()  # INVARIANT: there is one for each slot
             try:
                 return await self._run_in(worker, job, rules, today)
@@ -268,7 +269,7 @@ class Pool:
         """Charge the caller for the full seconds of work beyond its decisions, which are charged elsewhere."""
         extra = decisions_of(seconds) - decisions
         if extra > 0:
-            self._charge(job.caller, extra)
+            self._charge(share_of_user(job.caller, job.user), extra)
 
 
 def decisions_of(seconds: float) -> int:

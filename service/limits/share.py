@@ -20,6 +20,11 @@ def share_of(caller: str) -> str:
     return _network_of(caller) if ":" in caller else caller
 
 
+def share_of_user(caller: str, user: str) -> str:
+    """The name under which a limit's use by a user for whom the caller acts is counted; without one, the caller's."""
+    return f"{share_of(caller)} {user}" if user else share_of(caller)
+
+
 @lru_cache(maxsize=CACHE_SIZE)
 def _network_of(caller: str) -> str:
     try:

@@ -6,14 +6,14 @@ Callers are distinguished by the name of their token or by their address; an IPv
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import Struct
 
-from service.limits.share import share_of
+from service.limits.share import share_of, share_of_user
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ DELAY_PER_BYTE: Final = 30.0 / (1 << 20)
 """Seconds by which a request comes later in its turn for each byte of its body."""
 MAX_CALLERS: Final = 10_000
 """Callers whose time is remembered."""
+MAX_REVIEWS: Final = 512
+"""Requests with a user that one caller may have waiting: more than an API server reviews at once, and less than the
+connections of a process."""
 SMALL_BODY: Final = 1 << 20
 """Bytes of a body that may take the memory that is reserved for such bodies."""
 RESERVE: Final = 8
@@ -47,6 +50,7 @@ class _Waiter(Struct, frozen=True, eq=False):
     """
 
     caller: str
+    user: str
     is_short: bool
     turn: float
     ready: asyncio.Future[None]
@@ -59,8 +63,8 @@ class Slots:
     At most ``waiting`` of its requests wait. A free slot goes to the caller that has the fewest; among these it goes to
     the request whose caller had slots for the least time recently, less the time that the request has waited: a caller
     that sends little comes before one that sends much, and no request waits forever, however many callers there are.
-    A body counts as a wait that began later, so a small request does not wait for large ones of the same caller, such
-    as the API server, which sends those of all users.
+    A body counts as a wait that began later, so a small request does not wait for large ones of the same caller.
+    A caller that acts for users, such as the API server, divides its slots among them in the same way.
     """
 
     def __init__(self, total: int, waiting: int, kind: str, reserved: int = 0) -> None:
@@ -70,45 +74,51 @@ class Slots:
         self._long = 0
         self._share = max(1, total - 1)
         self._reserved = reserved
-        self._max_requests = self._share + waiting
+        self._waiting = waiting
         self._kind = kind
         self._callers: dict[str, _Caller] = {}
+        self._users: Counter[str] = Counter()
+        """How many slots each user of a caller has; a caller that acts for none counts as its own user."""
         self._waiters: list[_Waiter] = []
         self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """The seconds that callers had slots for, and when that was counted."""
 
     @asynccontextmanager
-    async def slot(self, caller: str, *, is_short: bool = False, size: int = 0) -> AsyncIterator[None]:
+    async def slot(self, caller: str, *, user: str = "", is_short: bool = False, size: int = 0) -> AsyncIterator[None]:
         """Hold a slot for the block; ``size`` is that of the request's body in bytes.
+
+        With a ``user`` for whom the caller acts, ``MAX_REVIEWS`` of the caller's requests may wait.
 
         Raises:
             Refused: too many of the caller's requests are waiting.
         """
+        user, waiting = share_of_user(caller, user), MAX_REVIEWS if user else self._waiting
         caller = share_of(caller)
         own = self._callers.get(caller) or self._callers.setdefault(caller, _Caller())
-        if own.requests >= self._max_requests:
+        if own.requests >= self._share + waiting:
             raise Refused(
                 self._kind,
                 f"{own.requests} such requests of this caller are in progress or waiting; send fewer at once",
             )
         own.requests += 1
         try:
-            await self._wait(caller, is_short=is_short, size=size)
+            await self._wait(caller, user, is_short=is_short, size=size)
             began = monotonic()
             try:
                 yield
             finally:
-                self._count_time(caller, monotonic() - began)
-                self._release(caller, is_short=is_short)
+                for name in {caller, user}:
+                    self._count_time(name, monotonic() - began)
+                self._release(caller, user, is_short=is_short)
         finally:
             own.requests -= 1
             if not own.requests:
                 del self._callers[caller]
 
-    async def _wait(self, caller: str, *, is_short: bool, size: int) -> None:
+    async def _wait(self, caller: str, user: str, *, is_short: bool, size: int) -> None:
         """Wait for a slot and take it."""
         turn = monotonic() + size * DELAY_PER_BYTE
-        waiter = _Waiter(caller, is_short, turn, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(caller, user, is_short, turn, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         self._assign()
         try:
@@ -117,18 +127,21 @@ class Slots:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
             else:  # it got a slot at the same time
-                self._release(caller, is_short=is_short)
+                self._release(caller, user, is_short=is_short)
             raise
 
     def _assign(self) -> None:
         """Give free slots to waiting requests."""
         while self._free:
-            possible = [each for each in self._waiters if self._may_start(each)]
+            possible: dict[str, list[_Waiter]] = {}
+            for waiter in self._waiters:
+                if self._may_start(waiter):
+                    possible.setdefault(waiter.caller, []).append(waiter)
             if not possible:
                 return
-            chosen = min(possible, key=self._turn_of)
+            chosen = min((min(each, key=self._turn_within_caller) for each in possible.values()), key=self._turn_of)
             self._waiters.remove(chosen)
-            self._count(chosen.caller, 1, is_short=chosen.is_short)
+            self._count(chosen.caller, chosen.user, 1, is_short=chosen.is_short)
             chosen.ready.set_result(None)
 
     def _may_start(self, waiter: _Waiter) -> bool:
@@ -139,22 +152,30 @@ class Slots:
             return own.running < self._share + self._reserved
         return own.long < self._share and self._long < self._total
 
+    def _turn_within_caller(self, waiter: _Waiter) -> tuple[int, float]:
+        """The key by which waiting requests of one caller are ordered; the lowest is next."""
+        waited = monotonic() - waiter.turn
+        return self._users[waiter.user], self._time_of(waiter.user) - waited
+
     def _turn_of(self, waiter: _Waiter) -> tuple[int, float]:
-        """The key by which waiting requests are ordered; the lowest is next."""
+        """The key by which waiting requests of different callers are ordered; the lowest is next."""
         waited = monotonic() - waiter.turn
         return self._callers[waiter.caller].running, self._time_of(waiter.caller) - waited
 
-    def _count(self, caller: str, number: int, *, is_short: bool) -> None:
+    def _count(self, caller: str, user: str, number: int, *, is_short: bool) -> None:
         """Count a slot that a caller got, or with -1 gave back."""
         own = self._callers[caller]
         own.running += number
+        self._users[user] += number
+        if not self._users[user]:
+            del self._users[user]
         self._free -= number
         if not is_short:
             own.long += number
             self._long += number
 
-    def _release(self, caller: str, *, is_short: bool) -> None:
-        self._count(caller, -1, is_short=is_short)
+    def _release(self, caller: str, user: str, *, is_short: bool) -> None:
+        self._count(caller, user, -1, is_short=is_short)
         self._assign()
 
     def _time_of(self, caller: str) -> float:

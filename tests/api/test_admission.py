@@ -817,6 +817,20 @@ def test_the_audit_annotations_name_the_logged_decision(
 
 
 @pytest.mark.slow
+def test_a_user_whose_objects_are_large_does_not_use_up_the_rate_of_the_api_server(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    large, other = copy.deepcopy(REVIEWS["deployment-create"]), copy.deepcopy(REVIEWS["deployment-create"])
+    large["request"]["userInfo"] = {"username": "many"}
+    other["request"]["userInfo"] = {"username": "few"}
+    containers = large["request"]["object"]["spec"]["template"]["spec"]["containers"]
+    containers += [{**containers[0], "name": f"c{number}"} for number in range(100)]
+    with serve(RUNNER_POLICY_RATE_LIMIT="1") as server, server.client() as client:
+        assert client.post(VALIDATE, json=large).status_code == 200
+        assert client.post(VALIDATE, json=large).status_code == 429
+        assert client.post(VALIDATE, json=other).status_code == 200
+
+
 def test_an_api_server_needs_a_token_unless_anonymous_reviews_are_allowed(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:

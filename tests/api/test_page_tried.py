@@ -173,9 +173,17 @@ def test_a_change_that_is_undone_leaves_the_places_of_later_ones(
 
 def test_the_page_knows_the_short_form_of_every_flag(root: Path) -> None:
     source = (root / "service/page/src/ask/flag_forms.ts").read_text()
-    known = {
-        name: json.loads(forms) for name, forms in re.findall(r'^  \["(--[\w-]+)", (\[.*\])\],$', source, re.MULTILINE)
+    known, others = (
+        {name: json.loads(forms) for name, forms in re.findall(r'^  \["(--[\w-]+)", (\[.*\])\],$', part, re.MULTILINE)}
+        for part in source.split("OTHER_NAMES", 1)
+    )
+    long = {
+        flag.name: [name]
+        for release in releases_with_flags()
+        for name, flag in flags(release).exact.items()
+        if name.startswith("--") and name.replace("_", "-") != flag.name and flag.constant is None
     }
+    assert others == long
     spelled = {
         flag.name: [short]
         for release in releases_with_flags()

@@ -10,7 +10,7 @@ import pytest
 from tables import table
 
 from policy.errors import RequestInvalid
-from service.admission.review import Review, read_review
+from service.admission.review import MAX_USER, UNKNOWN_USER, Review, read_review, user_of
 
 
 def recorded(name: str) -> dict[str, Any]:
@@ -119,3 +119,23 @@ def test_at_most_a_hundred_faults_are_reported() -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_review({**KINDS, "request": {**LEGAL, "userInfo": {"extra": {f"a{n}": 1 for n in range(5000)}}}})
     assert len(raised.value.faults) == 100
+
+
+@pytest.mark.parametrize(
+    ("body", "user"),
+    [
+        (b'{"request": {"object": {"a": [1, {"b": "c"}]}, "userInfo": {"username": "jo", "groups": [1]}}}', "jo"),
+        (b'{"request": {"userInfo": {"username": "%b"}}}' % (b"x" * 2 * MAX_USER), "x" * MAX_USER),
+        (b'{"request": {"userInfo": {"username": ""}}}', UNKNOWN_USER),
+        (b'{"request": {"userInfo": {"username": 1}}}', UNKNOWN_USER),
+        (b'{"request": {"userInfo": {}}}', UNKNOWN_USER),
+        (b'{"request": {"userInfo": {"username": "\\ud800"}}}', UNKNOWN_USER),
+        (b'{"request": {"object": %b}}' % (b"[" * 100_000), UNKNOWN_USER),
+        (b'{"request": {"userInfo": {"username": "\xff"}}}', UNKNOWN_USER),
+        (b"request: {}", UNKNOWN_USER),
+        (b"[]", UNKNOWN_USER),
+        (b"", UNKNOWN_USER),
+    ],
+)
+def test_the_user_of_a_review_is_known_or_none(body: bytes, user: str) -> None:
+    assert user_of(body) == user

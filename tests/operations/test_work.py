@@ -39,6 +39,7 @@ from service.jobs.messages import Job, JobKind
 from service.jobs.pool import Pool, Worker, until_disconnect
 from service.jobs.process import run
 from service.limits import slots
+from service.limits.share import share_of_user
 from service.limits.slots import RESERVE, SMALL_BODY, BodyMemory, Slots, StreamLimit
 from service.models import HubModels
 from service.problems import LogUnavailable, Refused
@@ -813,6 +814,47 @@ def test_a_small_request_does_not_wait_for_large_ones_of_its_caller_which_do_not
     assert asyncio.run(run_jobs())[:11] == ["large", *["small"] * 7, "large", "large", "small"]
 
 
+def test_a_caller_divides_its_slots_among_its_users_and_all_their_requests_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One user of an API server neither keeps the reviews of others waiting nor has them refused."""
+    now = [0.0]
+    monkeypatch.setattr(slots, "monotonic", lambda: now[0])
+
+    async def run_jobs() -> list[str]:
+        shared, order = Slots(2, 8, "busy"), []
+
+        async def work(user: str) -> None:
+            async with shared.slot("api-server", user=user):
+                order.append(user)
+                for _ in range(3):  # the others arrive
+                    await asyncio.sleep(0)
+                now[0] += 1.0
+
+        many = [asyncio.ensure_future(work("many")) for _ in range(120)]
+        await asyncio.sleep(0)
+        await asyncio.gather(*many, work("few"), work("other"))
+        return order
+
+    order = asyncio.run(run_jobs())
+    assert (len(order), order[:3]) == (122, ["many", "few", "other"])
+
+
+def test_a_caller_has_no_more_slots_for_many_users_than_for_one() -> None:
+    """Whoever sends a review states its user."""
+
+    async def use() -> None:
+        shared = Slots(3, 8, "busy")
+        async with shared.slot("a", user="x"), shared.slot("a", user="y"):
+            third = asyncio.ensure_future(shared.slot("a", user="z").__aenter__())
+            await asyncio.sleep(0)
+            async with shared.slot("b"):
+                assert not third.done()
+            third.cancel()
+
+    asyncio.run(use())
+
+
 def test_a_request_that_stops_waiting_leaves_its_slot_to_the_next() -> None:
     async def run_jobs() -> list[str]:
         shared, order = Slots(1, 8, "busy"), []
@@ -985,6 +1027,27 @@ def test_the_rate_counts_decisions_and_not_requests(monkeypatch: pytest.MonkeyPa
             with pytest.raises(Refused, match="more than 10 decisions a second"):
                 control.caller(("10.0.0.1", 1), {}, "decide")
     assert control.caller(("10.0.0.2", 1), {}, "decide") == "10.0.0.2"
+
+
+def test_reviews_are_charged_to_their_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(access, "monotonic", lambda: now[0])
+    control, client = Access(None, 10, Metrics()), ("10.0.0.1", 1)
+    caller = control.reviewer(client, {})
+    control.limit_user(caller, "many")
+    assert control.charge(share_of_user(caller, "many"), 999) == pytest.approx(99.0)
+    with pytest.raises(Refused, match="more than 10 decisions a second; wait 100 s"):
+        control.limit_user(caller, "many")
+    for _ in range(39):
+        control.limit_user(control.reviewer(client, {}), f"user-{_}")
+    with pytest.raises(Refused, match="more than 40 reviews a second; wait 1 s"):
+        control.reviewer(client, {})
+    assert control.caller(client, {}, "decide") == caller
+    now[0] = 98.0
+    with pytest.raises(Refused, match="more than 10 decisions a second"):
+        control.limit_user(caller, "many")
+    now[0] = 100.0
+    control.limit_user(caller, "many")
 
 
 NEIGHBOURS: Final = [
