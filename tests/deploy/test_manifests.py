@@ -299,6 +299,31 @@ def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
     assert quantity(container["resources"]["limits"]["memory"]) >= int(settings[f"{PREFIX}WORKERS"]) * each + GIB // 4
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_there_is_memory_for_what_runs_beside_these_processes(overlay: str) -> None:
+    [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert quantity(container["resources"]["limits"]["memory"]) >= most_memory(settings_of(rendered(overlay)))
+
+
+def test_there_is_memory_for_all_processes_at_once_with_compose() -> None:
+    """The tmpfs volumes are memory too."""
+    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["runner-policy"]
+    volumes = sum(int(size) << 20 for each in service["tmpfs"] for size in re.findall(r"size=(\d+)m", each))
+    assert int(service["mem_limit"].removesuffix("m")) << 20 >= most_memory(service["environment"]) + volumes
+
+
+def most_memory(variables: dict[str, str]) -> int:
+    """What the processes of a service and the bodies that it holds may take.
+
+    The service, the process of its log and the one that checks changed rules took up to 160 MB each.
+    """
+    settings = Settings()
+    candidates = int(variables.get(f"{PREFIX}CANDIDATE_CONCURRENCY", settings.candidate_concurrency))
+    jobs = int(variables.get(f"{PREFIX}JOB_CONCURRENCY", settings.job_concurrency)) + RESERVED_WORKERS
+    bodies = int(variables.get(f"{PREFIX}MAX_BODIES", settings.max_bodies))
+    return candidates * GIB + jobs * MEMORY_LIMIT + 3 * 160_000_000 + bodies
+
+
 # settings
 
 
@@ -1088,6 +1113,9 @@ def test_the_proxy_forwards_streams_and_no_internal_endpoint() -> None:
     locations = dict(re.findall(r"location (?:= |\^~ )?(\S+) \{(.*?)\}", text, re.DOTALL))
     assert "client_max_body_size 0;" in locations["/v1/decisions/batch"]
     assert "proxy_request_buffering off;" in locations["/v1/decisions/batch"]
+    assert locations["/v1/requests/check/batch"] == locations["/v1/decisions/batch"]
+    [size] = re.findall(r"client_max_body_size (\d+)m;", locations["/v1/impact"])
+    assert int(size) << 20 > Settings().max_batch_body
     assert "return 404;" in locations["/metrics"]
     assert "return 404;" in locations["/v1/admission"]
 
