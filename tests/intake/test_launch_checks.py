@@ -1349,6 +1349,22 @@ REFUSED: list[Row] = [
             )
         ],
     ),
+    *(
+        (
+            "data-parallel-variable-dense",
+            release,
+            ["--model", "x", *words],
+            {**X, "env": {"VLLM_DP_SIZE": "2"}},
+            [
+                (
+                    '"Offline data parallel mode is not supported/useful for dense models."; '
+                    "remove `VLLM_DP_SIZE` (2), and start independent instances for more replicas"
+                )
+            ],
+        )
+        for release in ("0.20.0", "0.23.0", NEW)
+        for words in ([], ["-dp", "1"])
+    ),
     (
         "data-parallel-rank-local",
         "0.26.0",
@@ -1866,6 +1882,10 @@ REFUSED: list[Row] = [
     ),
 ]
 ACCEPTED: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("0.26.0", ["--model", "moe"], {"env": {"VLLM_DP_SIZE": "2"}}),
+    (NEW, ["--model", "x"], {**X, "env": {"VLLM_DP_SIZE": "1"}}),
+    (NEW, ["--model", "x", "-dp", "2"], {**X, "env": {"VLLM_DP_SIZE": "2"}}),
+    (NEW, ["--model", "x", "--data-parallel-size-local", "0"], {**X, "env": {"VLLM_DP_SIZE": "2"}}),
     ("0.23.0", ["--model", "x", "--nnodes", "2", "-tp", "4"], X),
     ("0.23.0", ["--model", "x", "--quantization", "awq_marlin"], {"models": {"x": quantized("awq")}}),
     (NEW, ["--model", "x", "--quantization", "modelopt"], {"models": {"x": quantized("modelopt")}}),

@@ -48,6 +48,8 @@ def test_the_executor_follows_from_the_sizes_unless_it_is_named(
         (["-dp", "3"], "2", ((3, "args[2]"), ("mp", "args[2]"))),
         (["-dp", "3"], "1", ((3, "args[2]"), ("mp", "args[2]"))),
         ([], "1", ((1, "default"), ("uni", "default"))),
+        (["--data-parallel-size-local", "0"], "2", ((1, "default"), ("uni", "default"))),
+        (["--data-parallel-size-local", "1"], "2", ((2, "env.VLLM_DP_SIZE"), ("mp", "env.VLLM_DP_SIZE"))),
         ([], "two", ((1, "default"), ("uni", "default"))),
         ([], f"{'0' * 5000}2", ((1, "default"), ("uni", "default"))),
     ],

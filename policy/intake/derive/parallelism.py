@@ -45,7 +45,8 @@ def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int
 def _data_parallel_size(options: ParsedOptions, env: Mapping[str, str]) -> tuple[int, str]:
     """The number of data-parallel ranks, and what states it: the variable if the option states only one."""
     size = options.values.get("data_parallel_size", 1)
-    if (isinstance(size, int) and size > 1) or options.values.get("data_parallel_size_local") == 0:
+    local = options.others.get("data_parallel_size_local", (None, ""))[0]
+    if (isinstance(size, int) and size > 1) or local == 0:
         return size if isinstance(size, int) else 1, options.place("data_parallel_size")
     text = env.get(RANKS_VARIABLE)
     if text is None or RANKS_TEXT.fullmatch(text.strip()) is None:
