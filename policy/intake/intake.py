@@ -334,6 +334,7 @@ def _derive(
         known,
         lambda: rules(facts)[0],
         has_hidden_variables=deployment.has_hidden_variables,
+        gpus=deployment.gpus,
     )
     found = NO_FINDINGS if is_omni else refusals(values)
     refused = found.refused if derived.refusal is None else [derived.refusal, *found.refused]

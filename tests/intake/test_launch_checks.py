@@ -23,6 +23,7 @@ from policy.request.request import Manifest, read_request_or_manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policy.decision.decision import Decision
     from policy.intake.launch.checks import Check
     from policy.policy import Policy
 
@@ -2191,6 +2192,14 @@ def test_an_uncertain_refusal_is_a_warning(ask: Asking) -> None:
     assert any(warning.startswith(BEFORE) for warning in decision.warnings)
 
 
+def decide_manifest(policy: Policy, document: Config) -> Decision:
+    manifest = read_request_or_manifest({"manifest": document, "model_configs": {"x": SIZED}}, policy.releases)
+    assert isinstance(manifest, Manifest)
+    [(_, request)] = requests_of(manifest, policy.releases)
+    assert not isinstance(request, RequestInvalid)
+    return policy.decide(request, TODAY)
+
+
 @pytest.mark.parametrize(
     ("env", "is_certain"),
     [
@@ -2207,14 +2216,58 @@ def test_a_refusal_that_a_variable_of_unknown_value_may_lift_is_a_warning(
     words = ["--model", "x", "--max-model-len", "99999"]
     container = {"name": "vllm", "image": f"vllm/vllm-openai:v{NEW}", "args": words, **variables}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
-    manifest = read_request_or_manifest({"manifest": pod, "model_configs": {"x": SIZED}}, policy.releases)
-    assert isinstance(manifest, Manifest)
-    [(_, request)] = requests_of(manifest, policy.releases)
-    assert not isinstance(request, RequestInvalid)
-    decision = policy.decide(request, TODAY)
+    decision = decide_manifest(policy, pod)
     assert decision.starts is not is_certain
     warned = [each for each in decision.warnings if each.startswith("vLLM may refuse this configuration: ")]
     assert (len(decision.launch_errors), len(warned)) == ((1, 0) if is_certain else (0, 1))
+
+
+MANY_GPUS: Final = (
+    'vLLM may refuse this configuration: "World size (16) is larger than the number of available GPUs (8) in this '
+    'node."; give the container as many GPUs; if several nodes run the model, set `--distributed-executor-backend ray` '
+    "with Ray, or `--nnodes` without it"
+)
+
+
+@table(
+    ("arguments", "resources", "is_warned"),
+    [
+        ("--tensor-parallel-size 8 --pipeline_parallel_size 2", {"nvidia.com/gpu": "8"}, True),
+        ("-pp 16", {"nvidia.com/gpu": 8}, True),
+        ("-tp 4 -pp 2 -pcp 2", {"nvidia.com/gpu": 8}, True),
+        ("-tp 8 -pp 2 --nnodes 1 --data-parallel-backend ray", {"nvidia.com/gpu": 8}, True),
+        ("-tp 8", {"nvidia.com/gpu": "8"}, False),
+        ("-tp 8 -dp 2", {"nvidia.com/gpu": "8"}, False),
+        ("-tp 8 -pp 2", {"nvidia.com/gpu": "16"}, False),
+        ("-tp 8 -pp 2", {"amd.com/gpu": "8"}, False),
+        ("-tp 8 -pp 2", {}, False),
+        ("-tp 8 -pp $SIZE", {"nvidia.com/gpu": "8"}, False),
+        ("-tp 8 -pp 2 --distributed-executor-backend ray", {"nvidia.com/gpu": "8"}, False),
+        ("-tp 8 -pp 2 --nnodes 2 --node-rank 0", {"nvidia.com/gpu": "8"}, False),
+    ],
+)
+def test_sizes_for_more_gpus_than_the_container_has_are_a_warning(
+    policy: Policy, arguments: str, resources: Config, *, is_warned: bool
+) -> None:
+    """On one node, as `ParallelConfig` refuses them in all releases; Ray on the other nodes does not change it."""
+    leader = f"ray start --head --port=6379; python3 -m vllm.entrypoints.openai.api_server --model x {arguments}"
+    container = {
+        "name": "vllm",
+        "image": f"vllm/vllm-openai:v{NEW}",
+        "command": ["sh", "-c", leader],
+        "resources": {"limits": resources},
+    }
+    template = {"size": 2, "leaderTemplate": {"spec": {"containers": [container]}}, "workerTemplate": {"spec": {}}}
+    document = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "a"},
+        "spec": {"leaderWorkerTemplate": template},
+    }
+    decision = decide_manifest(policy, document)
+    assert (decision.launch_errors, decision.starts) == ([], True)
+    assert (MANY_GPUS in decision.warnings) is is_warned
+    assert is_warned or "World size" not in " ".join(decision.warnings)
 
 
 def test_what_another_file_of_the_model_may_change_is_a_warning(ask: Asking) -> None:

@@ -7,6 +7,7 @@
 - `names.SET`: the names that the release knows (`Tables.names`, or a set of `Tables.constants`);
 - `runner`: the runner that the release itself chooses;
 - `env.NAME`: a variable's text, null if it is not set;
+- `gpus`: the number of the container's GPUs that the manifest states, 0 if it is not known;
 - any other name is a fact of the deployment.
 """
 
@@ -118,13 +119,15 @@ class LaunchValues:
         runner: Callable[[], str | None],
         *,
         has_hidden_variables: bool = False,
+        gpus: int = 0,
     ) -> None:
         """The values of parsed options, models, variables and derived facts.
 
         ``read_draft`` returns the method, and the draft with a configuration of its own. In ``variables`` a value of
-        ``None`` is unknown; with ``has_hidden_variables`` there may be others.
+        ``None`` is unknown; with ``has_hidden_variables`` there may be others. ``gpus`` is 0 if it is not known.
         """
         self._has_hidden_variables = has_hidden_variables
+        self._gpus = gpus
         self.release = tables.release
         self.platform = platform
         self._options = options
@@ -265,6 +268,10 @@ class LaunchValues:
             raise UnknownVariable(name)
         return value
 
+    def gpus(self, _: str) -> int:
+        """The number of the container's GPUs; 0 if it is not known."""
+        return self._gpus
+
     def fact(self, name: str) -> Any:
         """The value of a derived fact."""
         if name.startswith("parallel_config.") and name.partition(".")[2] in self._unknown_sizes:
@@ -283,6 +290,7 @@ READERS: Final[Mapping[str, Callable[[LaunchValues, str], Any]]] = {
     "names": LaunchValues.names,
     "env": LaunchValues.variable,
     "runner": LaunchValues.runner,
+    "gpus": LaunchValues.gpus,
 }
 _readers: dict[str, tuple[Callable[[LaunchValues, Any], Any], Any]] = {}
 """The readers of the names read so far. All names are in the files of checks, so their number is limited.
