@@ -23,7 +23,7 @@ from policy.intake.command.relevant_options import RELEVANT_OPTIONS
 from policy.intake.command.serve_command import check_serve
 from policy.intake.command.server_modules import module_fault
 from policy.intake.command.speculative_flags import SPECULATIVE_FLAGS, set_speculative
-from policy.intake.command.unknown_flags import skip_unknown
+from policy.intake.command.unknown_flags import false_keyword, skip_unknown
 from policy.intake.command.unknown_words import names_unknown_flag, warn_of_expansions
 from policy.intake.command.words import PLACEHOLDER, Pattern, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
@@ -190,6 +190,9 @@ class _CommandLineParser:
             return self.read_level(words, places, at)
         if word == "-h" or word.startswith(("--help", "-h=")):
             result.add_launch_error(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
+            return at + 1
+        if (keyword := false_keyword(word, place, table)) is not None:
+            result.set_option(keyword, False, place, [word])
             return at + 1
         flag, given, short = table.find(word)
         if word.startswith("--h") and HELP.startswith(word.partition("=")[0]):

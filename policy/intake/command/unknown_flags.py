@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from policy.secret_values import SecretValues
 
 MIN_SIMILARITY: Final = 0.75
+KEYWORDS: Final = "engine_kwargs."
+"""The beginning of the place of an argument that Python code gives to `AsyncEngineArgs`, without a parser of flags."""
 
 
 def skip_unknown(
@@ -76,6 +78,17 @@ def _end_of_values(
         most -= 1
         at += 1
     return at
+
+
+def false_keyword(word: str, place: str, table: Flags) -> Flag | None:
+    """The flag of a keyword argument that is false, if a word stands for that; the release may have no negation of it.
+
+    None for any other word, and for an argument that the release does not have.
+    """
+    if not (place.startswith(KEYWORDS) and word.startswith("--no-")):
+        return None
+    flag = table.by_name.get(place.removeprefix(KEYWORDS))
+    return flag if flag is not None and flag.kind in {"bool", "boolean"} else None
 
 
 def report_unknown(key: str, shown: str, place: str, table: Flags, result: ParseResult) -> Flag | None:

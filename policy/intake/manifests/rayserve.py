@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from policy.intake.command.earlier_scripts import CommandBeside  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.command.flags import flag_of_any_release
 from policy.intake.command.installation import as_uncertain
 from policy.intake.command.paths import ANY_FOLDER
 from policy.intake.command.programs import LLM_BUILDERS
 from policy.intake.command.ray_start import RayStart  # noqa: TC001  # as above
+from policy.intake.command.unknown_flags import KEYWORDS
 from policy.intake.command_line import (
     Container,
     HardwareSign,  # msgspec reads the annotations
@@ -244,7 +246,7 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: Share
         if key in FORBIDDEN_ARGUMENTS:
             value.fault(f"`{key}` is not allowed in `engine_kwargs`; write `model_loading_config`")
         else:
-            draft.add_final(f"engine_kwargs.{key}", *flag_words(key, value.value))
+            draft.add_final(f"{KEYWORDS}{key}", *flag_words(key, value.value))
     if config.get("engine_kwargs", "distributed_executor_backend").value is None:
         draft.add(SERVE_PLACE, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
     if RUNNER_VARIABLE not in version_of(draft.image, draft.table).env:
@@ -266,12 +268,15 @@ def _read_llm(config: ManifestNode, application: ManifestNode, containers: Share
 def flag_words(name: str, value: Any) -> list[str]:
     """The command-line words that set an engine argument.
 
-    False becomes ``--no-…``, or nothing for a flag without that form; an object becomes JSON, and each item of a list
-    becomes a separate word.
+    False becomes ``--no-…``, which `unknown_flags.false_keyword` reads for a flag without that form, or nothing; an
+    object becomes JSON, and each item of a list becomes a separate word. An empty list has no words if the flag takes
+    one or more, as none of them means the same as no flag.
     """
     flag = "--" + name.replace("_", "-")
     match value:
         case None:
+            return []
+        case [] if (known := flag_of_any_release(flag)) is not None and known.nargs == "+":
             return []
         case True:
             return [flag]

@@ -443,3 +443,32 @@ def test_the_commands_before_and_beside_ray_may_change_what_an_engine_loads(fiel
 )
 def test_an_engine_runs_in_the_folder_in_which_ray_was_started(containers: list[dict[str, Any]], folder: str) -> None:
     assert engine(service(application(), *(with_env(**each) for each in containers))).folder == folder
+
+
+KEYWORDS: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("0.8.5", {"enforce_eager": False, "trust_remote_code": False, "max_model_len": 4096}, []),
+    ("0.7.3", {"enable_chunked_prefill": False, "enable_lora": False, "enforce_eager": True}, []),
+    ("0.33.0", {"aggregate_engine_logging": False, "enforce_eager": False, "disable_log_stats": False}, []),
+    ("0.33.0", {"logits_processors": [], "max_model_len": 4096}, []),
+    ("0.33.0", {"max_model_len": 4096, "logits_processors": []}, []),
+    ("0.8.5", {"no_such_option": False}, ["vLLM 0.8.5 has no flag `--no-no-such-option`"]),
+    ("0.8.5", {"enable_dbo": False}, ["vLLM 0.8.5 has no flag `--no-enable-dbo`"]),
+]
+
+
+@table(("release", "arguments", "expected"), KEYWORDS, ids=[f"{row[0]} {dumps(row[1])}" for row in KEYWORDS])
+def test_an_argument_that_is_false_or_empty_needs_no_flag(
+    ask: Asking, release: str, arguments: dict[str, Any], expected: list[str]
+) -> None:
+    """Ray gives them to `AsyncEngineArgs`, and no parser reads them."""
+    document = service(application({"engine_kwargs": arguments}), {"image": f"vllm/vllm-openai:v{release}"})
+    found = decision(ask, document)
+    errors = [each.partition(" (")[0] for each in found.launch_errors]
+    assert (errors, found.starts) == (expected, not expected)
+
+
+@table("name", ["tensor_parallel_size", "compilation_config"])
+def test_an_empty_list_for_an_argument_that_takes_no_list_is_refused(ask: Asking, name: str) -> None:
+    document = service(application({"engine_kwargs": {name: [], "max_model_len": 4096}}))
+    _, [(_, message)] = ask.problem(lambda: decision(ask, document))
+    assert f"`--{name.replace('_', '-')}` takes a value" in message
