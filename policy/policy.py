@@ -49,7 +49,7 @@ from policy.intake.assumptions import find_assumptions, transformers_to_try
 from policy.intake.command.expansion import EXHAUSTED_MESSAGE, current_expansion, reading_again
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
-from policy.intake.derive.without_models import derived_facts, has_models
+from policy.intake.derive.without_models import V2_SINCE, derived_facts, has_models
 from policy.intake.intake import derive_facts
 from policy.intake.model_lookup import no_models
 from policy.intake.refused_arguments import ArgumentsRefused
@@ -699,14 +699,19 @@ def _unless_refused(request: Request, read: Callable[[Request], Found]) -> Found
 
 
 def _not_derived(result: RequestEvaluation) -> list[str]:
-    """A warning for each rule that reads facts that are not derived in a release without tables of models."""
+    """A warning for each rule that reads facts that are not derived in a release without tables of models.
+
+    A rule that is about the runner only says nothing in releases that have V1 alone.
+    """
     release = result.request.release.decided_as
     if has_models(release):
         return []
     derived, warnings = derived_facts(series(release)), []
     for item in result.ruleset.rules:
         facts = sorted({leaf.fact for leaf in item.leaves if leaf.fact not in derived})
-        is_unused = item.rule.layer is Layer.HOUSE and result.request.upstream_only
+        is_unused = item.rule.layer is Layer.HOUSE and (
+            result.request.upstream_only or (item.rule.effect.decides and series(release) < V2_SINCE)
+        )
         if facts and not is_unused and not item.rule.has_ended(result.today):
             warnings.append(
                 f"the rule `{item.rule.id}` reads {listed(facts)}, not derived from deployments of vLLM {release} and "

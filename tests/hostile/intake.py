@@ -1047,6 +1047,38 @@ MANIFESTS: Final[dict[str, Family]] = {
             },
         }
     ),
+    "formats of a runtime with many services": lambda size: manifest(
+        [
+            {
+                "apiVersion": "ome.io/v1beta1",
+                "kind": "ClusterServingRuntime",
+                "metadata": {"name": "r"},
+                "spec": {"supportedModelFormats": [{}] * (size // 8)},
+            },
+            *[
+                {
+                    "apiVersion": "ome.io/v1beta1",
+                    "kind": "InferenceService",
+                    "spec": {
+                        "engine": {"runner": {"image": IMAGE}},
+                        "decoder": {"runner": {}},
+                        "runtime": {"name": "r"},
+                    },
+                }
+            ]
+            * (size // 300),
+        ]
+    ),
+    "empty engines of an application with many fields": lambda size: manifest(
+        {
+            "applications": [
+                {
+                    "import_path": "ray.serve.llm:build_openai_app",
+                    "args": {**{f"x{n}": 0 for n in range(size // 20)}, "llm_configs": [{}] * (size // 8)},
+                }
+            ]
+        }
+    ),
     "flavors of a model with many claims": lambda size: manifest(
         [
             {

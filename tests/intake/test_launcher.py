@@ -353,6 +353,8 @@ UNKNOWN_CONNECTOR = "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`
         ("--disaggregation-mode=decode --seed 1", f"--seed 1 {CACHING}", []),
         (f"--disaggregation-mode=prefill {TRANSFER} x", f"{TRANSFER} x {CACHING}", []),
         ("--is-prefill-worker --kv_transfer_config.kv_role x", f"--kv_transfer_config.kv_role x {CACHING}", []),
+        ("--is-prefill-worker --kv-transfer-conf x", f"--kv-transfer-conf x {CACHING}", []),
+        ("--is-prefill-worker --config x.yaml", f"--config x.yaml {CACHING}", []),
         ("--is-prefill-worker --connector nixl", f"{TRANSFER} {NIXL} {CACHING}", [REFUSED]),
         ("--is-prefill-worker --connector none", CACHING, [REFUSED, PREFILL]),
         ("--namespace --seed 1", f"--seed 1 {CACHING}", []),

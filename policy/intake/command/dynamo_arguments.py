@@ -36,6 +36,8 @@ CONNECTORS: Final[dict[str, dict[str, Any]]] = {
 NO_CONNECTOR: Final = ("none", "null")
 CONNECTOR: Final = "--connector"
 TRANSFER: Final = "--kv-transfer-config"
+LEAST_TRANSFER: Final = "--kv-t"
+"""The shortest abbreviation of it."""
 PREFILL_SWITCH: Final = "--is-prefill-worker"
 PREFILL_FLAGS: Final = frozenset({PREFILL_SWITCH, "--disaggregation-mode"})
 CONNECTOR_WARNING: Final = "newer releases of Dynamo refuse `--connector`; write `--kv-transfer-config` instead"
@@ -143,7 +145,7 @@ def with_vllm_arguments(server: ServerCommand, env: Mapping[str, str | None]) ->
             words.append(word)
             places.append(place)
     connector, warnings = _transfer_config(names)
-    if not connector and _is_prefill(own) and not any(_name(word).partition(".")[0] == TRANSFER for word in words):
+    if not connector and _is_prefill(own) and not any(map(_may_give_connector, words)):
         warnings.append(PREFILL_WARNING)
     if connector:
         words += [TRANSFER, connector]
@@ -205,6 +207,14 @@ def _is_prefill(own: Sequence[tuple[str, str]]) -> bool:
     """Whether Dynamo's own flags, each given with its value, make the engine a prefill worker."""
     modes = [flag == PREFILL_SWITCH or value.lower() == "prefill" for flag, value in own if flag in PREFILL_FLAGS]
     return bool(modes) and modes[-1]
+
+
+def _may_give_connector(word: str) -> bool:
+    """Whether a word may give vLLM a connector: the flag or its abbreviation, a file of options, an unknown word."""
+    name = _name(word).partition(".")[0]
+    return (
+        type(word) is Unknown or name == "--config" or (name.startswith(LEAST_TRANSFER) and TRANSFER.startswith(name))
+    )
 
 
 def _name(word: str) -> str:

@@ -40,7 +40,7 @@ _DERIVED: Final = frozenset(
         *(VARIABLE, ENGINE_VARIABLE, "model_config", *FACT_OF_SIZE.values()),
         *("kv_transfer_config", "kv_transfer_config.kv_connector", "kv_transfer_config.connectors"),
         *("kv_transfer_config.kv_role", "ec_transfer_config"),
-        *("platform.is_tpu", "platform.is_out_of_tree", "platform.plugin", "omni"),
+        *("platform.is_tpu", "platform.is_out_of_tree", "platform.plugin", "platform.has_triton", "omni"),
     }
 )
 _DERIVED_WITH_V2: Final = _DERIVED | {

@@ -12,7 +12,7 @@ one, becomes the runner.
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -225,8 +225,7 @@ def _read_part(
     leader, worker = part.get("leader"), part.get("worker")
     is_spread = leader.value is not None or worker.value is not None
     workers = worker.get("size").count() or 0
-    formats = [] if settings.runtime is None else settings.runtime.get("supportedModelFormats").items()
-    is_overridden = any(item.get("acceleratorConfig").value for item in formats)
+    is_overridden = cache(partial(_may_be_overridden, settings.runtime))
     for pod in (part if leader.value is None else leader, worker) if is_spread else (part,):
         runner, own = pod.get("runner"), _of_runner(pod)
         others = [each for each in pod_containers(pod) if own is None or each.pointer != own.pointer]
@@ -246,7 +245,7 @@ def _read_part(
                 draft.hardware += pod_signs(pod)
                 if draft.starts_vllm():
                     has_path = container is not runner or draft.env[PATH] is not None
-                    _note(draft, settings.model, has_path=has_path, is_overridden=is_overridden)
+                    _note(draft, settings.model, has_path=has_path, is_overridden=is_overridden())
                     draft.problem = settings.problem or draft.problem
                     draft.doubts += settings.doubts
                     draft.finish()
@@ -321,6 +320,14 @@ def _note(draft: EngineDraft, model: str, *, has_path: bool, is_overridden: bool
         doubt = "an AcceleratorClass of the cluster may override arguments and variables (`acceleratorConfig`)"
         draft.note(doubt)
         draft.doubts.append(doubt)
+
+
+def _may_be_overridden(runtime: ManifestNode | None) -> bool:
+    """Whether a format of a runtime has values for an AcceleratorClass."""
+    formats = None if runtime is None else runtime.get("supportedModelFormats")
+    if formats is None or not formats.reader.may_copy_values(formats, formats.value):
+        return False
+    return any(item.get("acceleratorConfig").value for item in formats.items())
 
 
 def _states_image(part: ManifestNode) -> bool:

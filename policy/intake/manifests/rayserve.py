@@ -83,19 +83,18 @@ def read_config(document: ManifestNode, containers: SharedProperties | None = No
     known = SharedProperties() if containers is None else containers
     applications = [(item, item.get("args")) for item in document.get("applications").items()]
     count = len(document.reader.containers)
+    hooks, starts = [[*each.words] for each in known.commands_beside], [start.doubts for start in known.starts]
+    of_containers = (known.env, known.mounts.paths, hooks, starts)
     for application, args in [(document, document), *applications]:
         single = [args.get(name) for name in SINGLE_CONFIGS]
+        fields = [*args.value] if isinstance(args.value, dict) else []
+        of_application = (*(application.get(name).value for name in ("runtime_env", "deployments")), fields)
         for config in [*args.get("llm_configs").items(), *(item for item in single if item.value is not None)]:
             if isinstance(config.value, str):
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
-                continue
-            fields = [*args.value] if isinstance(args.value, dict) else []
-            shared = (*(application.get(name).value for name in ("runtime_env", "deployments")), fields)
-            hooks = [[*each.words] for each in known.commands_beside]
-            starts = [start.doubts for start in known.starts]
-            if config.is_object() and config.reader.may_copy_values(
-                config, known.env, known.mounts.paths, *shared, hooks, starts
-            ):
+            elif config.is_object():
+                if not config.reader.may_copy_values(config, *of_containers, *of_application):
+                    break
                 with unread_fields(*_application_fields(application, args)):
                     _read_llm(config, application, known)
     if len(document.reader.containers) == count:
