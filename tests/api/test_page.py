@@ -185,6 +185,10 @@ def test_every_form_of_an_input_is_understood(page: Page) -> None:
         f'FOO="a b" vllm serve {MODEL}',
         f"taskset -c 0 vllm serve {MODEL} --hf-overrides '{{\"a\": 1}}'",
         f"/opt/bin/python -m vllm.entrypoints.openai.api_server --model {MODEL}",
+        f"source .venv/bin/activate && exec vllm serve {MODEL}",
+        f"ulimit -n 65535; (nohup vllm serve {MODEL} --seed 1 &)",
+        f'ulimit -n 65535\nif true; then\n  A="a b" /usr/bin/numactl -m 0 \\\n    vllm serve {MODEL}\nfi\n',
+        f"ulimit -n 65535\npython3 -m vllm.entrypoints.openai.api_server --model {MODEL}\n",
     ],
 )
 def test_a_command_is_read_in_every_form(page: Page, text: str) -> None:
@@ -520,6 +524,11 @@ def test_ten_megabytes_are_answered_and_the_page_goes_on(page: Page) -> None:
     page.get_by_role("button", name="Clear").click()
     ask(page, FACTS)
     assert verdict(page) == "V1 vLLM starts"
+
+
+def test_a_long_text_of_what_nearly_starts_vllm_is_answered(page: Page) -> None:
+    paste(page, "vllm.entrypoints." * 60_000)
+    expect(page.get_by_role("alert")).to_be_visible()
 
 
 def test_a_thousand_engines_stay_usable(page: Page) -> None:

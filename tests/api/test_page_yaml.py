@@ -64,6 +64,21 @@ LEFT: Final = (
     f"{HEAD}    x: {'[' * 2000}\n",
 )
 """Texts that the page leaves to the service."""
+ARGS: Final = f"args:\n  - |\n    exec vllm serve {MODEL} --max-num-seqs 4\n"
+BROKEN: Final = (
+    f"# a Pod\n{HEAD}    x: y\nimage: vllm/vllm-openai:v0.20.0\ncommand: [sh, -c]\n{ARGS}   env: []\n",
+    f"---\n{ARGS}   env: []\n",
+    f"- {ARGS.replace(chr(10), chr(10) + '  ')} env: []\n",
+    f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{{{ .Release.Name }}}}-llm\n{ARGS}",
+    f"{{{{- if .Values.isEnabled }}}}\n{ARGS}{{{{- end }}}}\n",
+    f"'args': |\n  numactl --membind=0 vllm serve {MODEL} &&\n  exit\n env: []\n",
+    f'{{"deployment": {{"args": "vllm serve {MODEL}"}}',
+    f'{{"deployment": {{"args": "\nvllm serve {MODEL} "}}',
+    f"<pre>\nvllm serve {MODEL}\n</pre>\n",
+    f'FROM vllm/vllm-openai:v0.20.0\nRUN echo "vllm serve {MODEL}"\nCMD vllm serve {MODEL}\n',
+    f'title = "a"\ncommand = "vllm serve {MODEL}"\n',
+)
+"""Texts that are no documents, and no scripts either, though they show how vLLM is started."""
 
 
 @pytest.fixture
@@ -109,6 +124,28 @@ def test_the_page_leaves_to_the_service_what_it_cannot_read_as_the_service_does(
     for text in LEFT:
         content_type, body = sent(page, text)
         assert (content_type, body.encode(errors="replace")) == ("application/yaml", text.encode()), text
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_document_in_which_vllm_is_started_is_no_script(page: Page, text: str) -> None:
+    content_type, body = sent(page, text)
+    assert (content_type, body) == ("application/yaml", text)
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def test_a_broken_document_is_not_compared(browser: Browser, server: Server) -> None:
+    with open_page(browser, f"{server.url}/fleet") as page:
+        page.get_by_label("Or paste a text:").fill(BROKEN[0])
+        page.get_by_role("button", name="Compare").click()
+        expect(page.get_by_role("alert")).to_contain_text("expected an impact result, manifests, requests or commands")
+
+
+def test_a_broken_file_is_left_as_it_is(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(BROKEN[0])
+    (tmp_path / "b.json").write_text(pod("b"))
+    drop(page, ".editor textarea", tmp_path / "a.yaml", tmp_path / "b.json")
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert BROKEN[0] in page.get_by_label(TEXT).input_value()
 
 
 def test_a_text_that_is_left_to_the_service_says_that_a_release_does_not_apply(page: Page) -> None:

@@ -27,8 +27,21 @@ const COMMENTS = /^(?:\s*(?:#[^\n]*)?\n)*\s*(?:\$ )?/;
 const PROGRAM =
   /^(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:vllm|docker|podman|nerdctl|python[0-9.]*|uvx?|bash|sh|exec|env|export|set|cd|sudo|nohup|--?\w[\w-]*)(?:\s|$)/;
 const SCRIPT = /^#!|\n|^(?:sudo\s+)?(?:docker|podman|nerdctl)\s/;
-/** What starts vLLM, in a text that is neither a map nor a list. */
-const START = /(?:^|[\s/'"(])vllm[^\S\n]+serve\s|\bvllm\.entrypoints\.(?:\w+\.)*api_server\b/;
+/** How YAML, JSON, a template or markup begins, and no command: a key, an item, a bracket or a mark. */
+const DOCUMENT = /^(?:(?:[\w./-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:(?:\s|$)|[-?](?:\s|$)|---|%YAML|[[{<&*!|>])/;
+/** What runs the command that follows it on a line. */
+const RUNS = [
+  "exec|command|eval|time|if|then|else|do|while|until|env|sudo|gosu|su-exec|tini|dumb-init|nohup|setsid|nice|ionice",
+  "chrt|numactl|taskset|prlimit|timeout|stdbuf|catchsegv|uvx?|pipx|poetry|pixi|conda|micromamba|srun|mpirun|torchrun",
+  "nsys|ssh|(?:ba|da|z)?sh|python[0-9.]*",
+].join("|");
+const FOLDER = String.raw`(?:(?:"[^\s"]*")?[^\s;&|"'(]*/)?`;
+/** A command that starts vLLM, after variables and what runs it. It never goes on into another one: that is linear. */
+const START = new RegExp(
+  String.raw`(?:^|[;&|])[ \t(]*(?:(?:\w+=|${FOLDER}(?:${RUNS})(?=[ \t]+[^ \t=:]))[^\n;&|]*?[ \t"'(])?${FOLDER}` +
+    String.raw`(?:vllm[ \t]+serve\s|vllm\.entrypoints\.(?:\w+\.){0,4}api_server\b)`,
+  "m",
+);
 const UNIT = /^\[(?:Unit|Service|Install)\]/m;
 const REQUEST_FIELDS = ["facts", "deployment", "manifest"];
 /** The fields of a request that one of several documents may have beside those of a manifest. */
@@ -56,7 +69,8 @@ export function readInput(text: string, maxYaml = MAX_AT_ONCE): Input {
     if (PROGRAM.test(command) || text.startsWith("#!")) return readCommand(text, command);
     if (UNIT.test(text)) return manifest({ unit: text });
     const found = readDocument(text, maxYaml);
-    return START.test(command) && isNoDocument(found) ? readCommand(text, command) : found;
+    const isCommand = !DOCUMENT.test(command) && isNoDocument(found) && START.test(command);
+    return isCommand ? readCommand(text, command) : found;
   }
   return readDocument(text, maxYaml);
 }
@@ -67,7 +81,7 @@ function readCommand(text: string, command: string): Input {
   return isScript ? manifest({ script: text }) : document({ deployment: { args: command } });
 }
 
-/** Whether a text is neither a map nor a list as YAML, or a map only because a command in it has a colon. */
+/** Whether a text is no YAML, neither a map nor a list, or a map only because a command in it has a colon. */
 function isNoDocument(found: Input): boolean {
   if (found.kind === "text") return found.why === "";
   if (found.kind === "empty" || !isObject(found.request.manifest)) return false;
