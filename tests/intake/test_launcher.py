@@ -898,12 +898,49 @@ HARMLESS_TRAPS = [
     ),
     *("kill -- -$$$$", "rm -f /tmp/x.lock", "pkill -P $$$$ -f vllm; :", "kill ${PID}; wait", "kill %1 && wait %1 2"),
     *("kill $! 2>/dev/null; wait >/dev/null 2>&1", "echo bye >&2", 'rm -f "$TMP/x"', 'echo "bye..."; kill $A; exit 0'),
+    *(
+        'kill -TERM "${PID:-}" 2>/dev/null || true',
+        "kill ${!}",
+        'kill "${PIDS[@]}"',
+        "kill ${PIDS[*]-}",
+        "exit ${rc:-0}",
+    ),
+    *(
+        "echo stop > /proc/1/fd/1; exit 0",
+        "echo stop >/dev/stderr; kill $PID",
+        'kill $PID # stop; `it` is > "late',
+        "# a",
+    ),
+    *(
+        'rm -rf "${TMP_DIR:?}"',
+        "rm -f /tmp/*.{lock,pid}",
+        'echo "Bye \\"x\\"; \\$[x]\\n"',
+        "echo [entrypoint] stopping",
+    ),
 ]
 OTHER_TRAPS = [
     *(": $[A=0]", ": ${A:=0}", ": $((A=0))", ': "${A=0}"', ': "$[A=0]"', "A=0 :", "exit;A=0", "{ A=0; }"),
     *("echo x > /models/q/config.json", "kill 1 >x/dev/null", ": >/dev/null/../x", "rm <(x)", "f() { A=0; }; f"),
     *("echo `x`", "echo $(x)", "kill $(x)", ": [ $A", "echo 0 | (read A)", "echo \\$[A=0]"),
     *("wait -p A", "wait -p A 1", "wait $A"),
+    *(": ${A=0}", ": ${B[A=0]}", ": ${B[A=0]:-x}", ": ${B:-$[A=0]}", ': "${B:-$((A=0))}"', ": ${B:-`x`}", ": ${!B}"),
+    *(
+        ": {A}>/dev/null",
+        ": {A}>&2",
+        "echo x >/dev/stdout/../x",
+        "echo >/proc/1/fd/3",
+        "echo x#\nA=0",
+        '"A=0" :',
+        ": {A=0,b}",
+    ),
+    *(
+        'echo "\\" $[A=0]"',
+        'echo "\\\\$[A=0]"',
+        'echo "a\\"; A=0; echo "b"',
+        "echo a #b\nA=0",
+        ": ${B@P}",
+        "{ A=0; # x\n}",
+    ),
 ]
 
 

@@ -25,6 +25,7 @@ from policy.intake.command.builtin_tables import (
     VARIABLE_CHANGES,
 )
 from policy.intake.command.certain_builtins import CHECKS
+from policy.intake.command.command_builder import QUOTED_PART
 from policy.intake.command.programs import STARTS_VLLM
 from policy.intake.command.script_variables import NAME, ScriptVariables
 from policy.intake.command.shell_options import MISSING_OPTION_DOUBT
@@ -54,12 +55,22 @@ PLAIN_START: Final = re.compile(r"(?:ray start|(?:exec )?vllm serve)(?: [\w.:/=,
 
 
 TRAP_TEXT: Final = re.compile(
-    r"""(?:[\w.:/=,%+@*?~!^;&| \t\n-]++|\$(?:\w++|\{\w++\}|[!?$]|\(jobs\ -p\))
-        |"(?:[^"$`\\]++|\$(?:\w++|\{\w++\}|[!?$]|\(jobs\ -p\)))*+"|'[^']*+')*+""",
+    r"""(?:[\w.:/=,%+@*?~!^;&| \t\n-]++|\[[\w.:/*?!^, -]*+\]|\{(?:[\w.:/*?-]*+,)++[\w.:/*?-]*+\}
+        |(?<![^ \t\n;&|])\#[^\n]*+|'[^']*+'
+        |"(?:[^"$`\\]++|\\[\w"$\\]
+            |\$(?:\w++|\{(?:\w++(?:\[[@*]\])?+|[!?$])(?::?+[-?+][\w./:-]*+)?+\}|[!?$]|\(jobs\ -p\)))*+"
+        |\$(?:\w++|\{(?:\w++(?:\[[@*]\])?+|[!?$])(?::?+[-?+][\w./:-]*+)?+\}|[!?$]|\(jobs\ -p\)))*+""",
     re.VERBOSE,
 )
-"""Matches commands of plain and quoted words, in which a shell expands variables but sets none, and writes no file."""
-DISCARDED_OUTPUT: Final = re.compile(r"[0-9&]?>{1,2}[ \t]?(?:/dev/null|&[12])(?=[ \t\n;&|]|\Z)")
+"""Matches commands of plain and quoted words, in which a shell expands variables but sets none, and writes no file.
+
+A default such as `${A:-b}` is plain. Braces have a comma, as `{A}>` sets a variable.
+"""
+TRAP_WORD: Final = re.compile(r"""'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)|(?<![^ \t\n;&|])#[^\n]*+""", re.DOTALL)
+"""Matches quoted text and comments in such commands."""
+DISCARDED_OUTPUT: Final = re.compile(
+    r"[0-9&]?>{1,2}[ \t]?(?:/dev/null|/dev/std(?:out|err)|/proc/(?:1|self)/fd/[12]|&[12])(?=[ \t\n;&|]|\Z)"
+)
 """Matches a redirection that writes no file."""
 
 
@@ -218,6 +229,7 @@ class ShellBuiltins(Struct):
         text = DISCARDED_OUTPUT.sub(" ", text)
         if TRAP_TEXT.fullmatch(text) is None:
             return False
+        text = TRAP_WORD.sub(lambda found: "" if found[0][0] == "#" else QUOTED_PART, text)
         commands = [words for part in re.split(r"[;&|\n]+", text) if (words := part.split())]
         names = {words[0] for words in commands}
         return names <= (TRAP_COMMANDS | (self.script.function_names if signals else set())) and all(
