@@ -974,6 +974,46 @@ def test_an_eval_that_is_not_the_server_may_change_the_one_after_it(text: str, w
     assert (found.words, EVAL_DOUBT in found.doubts, faults) == (words, True, [])
 
 
+SERVER_EVALS = [
+    *("vllm serve m --a 'b c'", "vllm serve m --a='b;c' --d \"e\nf\" ", "exec vllm serve m  --hf-overrides '{}'"),
+    *("python3 -m vllm.entrypoints.openai.api_server --model m", "A=INFO B='c d' nohup vllm serve m"),
+]
+OTHER_EVALS = [
+    *(
+        "vllm serve m --a b; export A=0",
+        "vllm serve m --a 'b'\nexport A=0",
+        "vllm serve m --a $$[A=0]",
+        "A=0; vllm serve m",
+    ),
+    *(
+        'vllm serve m "$$((A=0))"',
+        "vllm serve m `x`",
+        "vllm serve m > x",
+        "A=$$((B=0)) vllm serve m",
+        "vllm serve m --a $$A",
+    ),
+    *(
+        "vllm serve m | x",
+        "vllm serve m \\'; export A=0 #'",
+        'vllm serve m --a "\\$$A"',
+        "A[B=0]=1 vllm serve m",
+    ),
+]
+
+
+def test_an_eval_in_a_loop_that_only_starts_the_server_does_not_change_the_loop() -> None:
+    def doubts(script: str, text: str) -> list[str]:
+        return read(["bash", "-c", script, "sh", text])[0].doubts
+
+    script = 'while true; do eval "$1"; sleep 5; done'
+    assert [text for text in SERVER_EVALS if doubts(script, text)] == []
+    assert [text for text in OTHER_EVALS if EVAL_DOUBT not in doubts(script, text)] == []
+    for loop in ('until eval "$1"; do sleep 5; done', 'for i in 1 2 3; do eval "$1" && break; sleep 5; done'):
+        assert doubts(loop, SERVER_EVALS[0]) == []
+    pattern = r"while true; do eval vllm serve m \'{a,\;export\ A=0}\'; done; vllm serve n"
+    assert EVAL_DOUBT in doubts(pattern, "")
+
+
 def test_the_name_of_the_script_within_an_eval_is_not_known() -> None:
     found, faults = read(["bash", "-c", "eval 'vllm serve $0'", "a/b"])
     assert (found.words, [type(word) for word in found.words], faults) == (["$0"], [Unknown], [])

@@ -50,10 +50,16 @@ COUNT_FORMAT: Final = re.compile(r"%[^%A-Za-z]*+[hjlLtqz]*+n")
 EVAL_DOUBT: Final = "`eval` may change the rest of the script"
 SHIFT_DOUBT: Final = "`shift` takes more arguments than there are, which ends the script"
 
-PLAIN_START: Final = re.compile(r"(?:ray start|(?:exec )?vllm serve)(?: [\w.:/=,-]++)*+")
-"""Matches a text that only starts Ray or vLLM's server, without anything that a shell changes or expands."""
+PLAIN_START: Final = re.compile(
+    r"""(?:[A-Za-z_][A-Za-z0-9_]*+=(?:[\w.:/=,-]++|'[^']*+'|"[^"$`\\]*+")*+\ ++)*+(?:(?:exec|nohup)\ ++)?+
+        (?:ray\ start|vllm\ serve|python3?\ -m\ vllm\.entrypoints\.openai\.api_server)
+        (?:\ ++(?:[\w.:/=,-]++|'[^']*+'|"[^"$`\\]*+")++)*+\ *+""",
+    re.VERBOSE,
+)
+"""Matches a text that only starts Ray or vLLM's server, without anything that a shell changes or expands.
 
-
+Variables that it sets before the program are those of the program only.
+"""
 TRAP_TEXT: Final = re.compile(
     r"""(?:[\w.:/=,%+@*?~!^;&| \t\n-]++|\[[\w.:/*?!^, -]*+\]|\{(?:[\w.:/*?-]*+,)++[\w.:/*?-]*+\}
         |(?<![^ \t\n;&|])\#[^\n]*+|'[^']*+'
@@ -201,7 +207,7 @@ class ShellBuiltins(Struct):
             text = " ".join(words[1:])
             if self.variables.sets_separators:
                 return EVAL_DOUBT
-            if PLAIN_START.fullmatch(text) is not None:
+            if not any(map(is_uncertain, words)) and PLAIN_START.fullmatch(text) is not None:
                 return ""
             if STARTS_VLLM.search(text) is None or self.flow.is_repeated or self.script.function_names:
                 return EVAL_DOUBT
