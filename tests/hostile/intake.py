@@ -219,6 +219,9 @@ SHELL: Final[dict[str, Callable[[int], str]]] = {
     "secrets with one value": secrets_of_one,
     "parts of a value as commands": partial(parts_used, "${A%x};"),
     "parts of a value as arguments": lambda size: "IFS=_;" + parts_used("$A ", size),
+    "parts of another value": lambda size: (
+        f"IFS=_;A='{repeated('x_', size // 2)}';" + repeated("echo $A;", size // 2) + "vllm serve m"
+    ),
     "shells that name a value": shells_naming,
     "installations": lambda size: repeated("pip install vllm==1;", size) + "vllm serve m",
     "installations and variables": lambda size: installations(size) + "vllm serve m",

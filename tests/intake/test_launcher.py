@@ -974,6 +974,17 @@ def test_an_eval_that_is_not_the_server_may_change_the_one_after_it(text: str, w
     assert (found.words, EVAL_DOUBT in found.doubts, faults) == (words, True, [])
 
 
+def test_values_whose_parts_are_not_known_count_once_unless_they_name_the_server() -> None:
+    def faults(value: str) -> list[str]:
+        return [fault.message for fault in read(["bash", "-c", f"IFS=,\nA={value}\n{uses}vllm serve m"])[1]]
+
+    uses = "echo $A\n" * 70
+    assert faults("x" * 1000) == []
+    assert faults("vllm,serve," * 100) == [
+        "the script cannot be read: the values of its variables have more than 65536 characters, which is the limit"
+    ]
+
+
 SERVER_EVALS = [
     *("vllm serve m --a 'b c'", "vllm serve m --a='b;c' --d \"e\nf\" ", "exec vllm serve m  --hf-overrides '{}'"),
     *("python3 -m vllm.entrypoints.openai.api_server --model m", "A=INFO B='c d' nohup vllm serve m"),

@@ -156,9 +156,13 @@ class CommandBuilder:
 
     def _note_parts(self, value: str) -> None:
         """Add a value as a command that is not known if parts of it name vLLM's server: `vllm_serve` with `IFS=_`."""
+        if value in self.budget.other_values:
+            return
         self.budget.fill(len(value))
         if "vllm" in value and "serve" in value:
             self.script.add([Unknown(f"{SEPARATORS.sub(' ', value)} ")], self.variables.share_environment())
+        else:
+            self.budget.other_values.add(value)
 
     def note_substituted(self, written: str) -> None:
         """Note an expansion whose commands may change something, with the variables of its shell."""

@@ -155,6 +155,8 @@ class ExpansionBudget(Struct, gc=False):
     unchecked: dict[tuple[str, str], None] = field(default_factory=dict)
     startup_texts: dict[str, bool] = field(default_factory=dict)
     """The values that shells evaluate at their start, and whether each names vLLM's server."""
+    other_values: set[str] = field(default_factory=set)
+    """The values that are already searched for parts of the server's command, and have none; each is counted once."""
     has_vllm: bool = False
     """Whether a checked value has vLLM's name."""
     hidden: str = ""
