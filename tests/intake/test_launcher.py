@@ -1025,10 +1025,26 @@ def test_an_eval_in_a_loop_that_only_starts_the_server_does_not_change_the_loop(
     assert EVAL_DOUBT in doubts(pattern, "")
 
 
-def test_the_name_of_the_script_within_an_eval_is_not_known() -> None:
-    found, faults = read(["bash", "-c", "eval 'vllm serve $0'", "a/b"])
-    assert (found.words, [type(word) for word in found.words], faults) == (["$0"], [Unknown], [])
-    assert read(["bash", "-c", 'eval "vllm serve $0"', "a/b"])[0].words == ["a/b"]
+@table(
+    ("script", "words"),
+    [
+        ('eval \'exec vllm serve "$0" "$@"\'', ["a/b", "-tp", "2"]),
+        ("shift; eval 'vllm serve $0 --seed $1'", ["a/b", "--seed", "2"]),
+        ("set -- 'c d'; eval \"eval 'vllm serve \\$0 \\\"\\$1\\\"'\"", ["a/b", "c d"]),
+        ("bash -c \"eval 'vllm serve \\$0 \\$1'\" e f", ["e", "f"]),
+        ("eval 'vllm serve $0' && bash -c x y", ["a/b"]),
+        ("if c; then shift; fi; eval 'vllm serve $0 $1'", ["a/b", "$1"]),
+        ("f() { eval 'vllm serve $0 $1'; }; f", ["$0", "$1"]),
+        ("command eval 'vllm serve $0 $1'", ["$0", "$1"]),
+    ],
+)
+def test_an_eval_has_the_arguments_of_its_script(script: str, words: list[str]) -> None:
+    found, faults = read(["bash", "-c", script, "a/b", "-tp", "2"])
+    assert (found.words, [type(word) is Unknown for word in found.words], faults) == (
+        words,
+        ["$" in word for word in words],
+        [],
+    )
 
 
 GAP = "a value that is not known and replaces a part of it before the shell reads it"

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from policy.intake.command.script_context import FindServer, ScriptContext, Variables
 
 MAX_DEPTH: Final = 4
-EVAL_ARGUMENTS: Final = (Unknown("$0"), Unknown("$@", is_several=True))
-"""Stands for the name and the arguments of the script that contains `eval`, which are not known here."""
 OTHER_SHELLS: Final = frozenset({"zsh", "ksh"})
 XARGS_INPUT: Final = "$(xargs)"
 """Stands in for the arguments that `xargs` reads from its input."""
@@ -176,7 +174,7 @@ def server_of_eval(
         commands = parse_script(
             script,
             env,
-            EVAL_ARGUMENTS,
+            context.arguments,
             context.budget,
             has_hidden_variables=True,
             has_other_output=True,

@@ -59,6 +59,8 @@ class Command(Struct, frozen=True, gc=False):
     """Whether it reads from a pipe, so that it runs at the same time as the one before it."""
     removed: Collection[str] = ()
     """The variables of ``env`` that it certainly does not have, because `unset` removed them; shared like ``env``."""
+    arguments: Sequence[str] | None = None
+    """The name and the arguments of its script, for `eval`; None if they are not known, or it is another command."""
 
 
 class ScriptCommands(Struct):
@@ -93,6 +95,7 @@ class ScriptCommands(Struct):
         substituted: Sequence[ShellExpansion] = (),
         is_piped: bool = False,
         removed: Collection[str] = (),
+        arguments: Sequence[str] | None = None,
     ) -> None:
         """Add a command."""
         command = Command(
@@ -111,6 +114,7 @@ class ScriptCommands(Struct):
             substituted=substituted,
             is_piped=is_piped,
             removed=removed,
+            arguments=arguments,
         )
         self.commands.append(command)
 

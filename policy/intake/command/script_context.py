@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,8 +13,12 @@ from policy.intake.command.replaced_program import ReplacedFiles  # noqa: TC001 
 from policy.intake.command.script_commands import Command  # noqa: TC001  # as above
 from policy.intake.command.vllm_command import ServerCommand, UnreadableCommand
 from policy.intake.command.volume_paths import NO_VOLUMES, VolumePaths
+from policy.intake.command.words import Unknown
 
 Variables: TypeAlias = Mapping[str, str | None]
+
+UNKNOWN_ARGUMENTS: Final = (Unknown("$0"), Unknown("$@", is_several=True))
+"""Stands for the name and the arguments of a script if they are not known."""
 
 
 class RayJob(Struct, gc=False):
@@ -47,10 +51,12 @@ class ScriptContext(Struct, frozen=True, gc=False):
     """The commands of the scripts: those that start no server as they are read may hide one (`hidden_starts`)."""
     folder: str = ""
     volumes: VolumePaths = NO_VOLUMES
+    arguments: Sequence[str] = UNKNOWN_ARGUMENTS
+    """The name and the arguments of the script around the command, as `eval` has them."""
 
     def inner_context(self) -> ScriptContext:
         """The context of the commands in a script that this command runs."""
-        return replace(self, depth=self.depth + 1)
+        return replace(self, depth=self.depth + 1, arguments=UNKNOWN_ARGUMENTS)
 
 
 FindServer: TypeAlias = Callable[

@@ -275,7 +275,13 @@ def server_in_script(
             if commands[at - 1].is_piped:
                 before.add_later(piped)
             piped = None
-        found = find(command.words, [place] * len(command.words), env, command.env, inner)
+        found = find(
+            command.words,
+            [place] * len(command.words),
+            env,
+            command.env,
+            inner if command.arguments is None else replace(inner, arguments=command.arguments),
+        )
         if command.removed and isinstance(found, ServerCommand):
             found = without_variables(found, command.removed, context.budget)
         if command.unreached and isinstance(found, ServerCommand):

@@ -356,9 +356,15 @@ class _ShellReader:
                 substituted=noted,
                 is_piped=is_piped,
                 removed=self.variables.removed_without(assignments),
+                arguments=self.known_arguments() if words[0] == "eval" else None,
             )
         if assignments or not is_added:
             self.note_statement(written, outputs, () if is_added else noted, unreached, is_added=is_added)
+
+    def known_arguments(self) -> Sequence[str] | None:
+        """The name and the arguments of the script as `eval` has them; None in a function, or with other separators."""
+        is_known = not (self.variables.function_depth or self.variables.sets_separators)
+        return self.builtins.parameters.words if is_known else None
 
     def note_statement(
         self, written: str, outputs: Sequence[str], noted: Sequence[ShellExpansion], unreached: str, *, is_added: bool
