@@ -153,7 +153,7 @@ def _word_before(words: Sequence[ShellWord], place: int) -> str:
 
 def uses_arguments(text: str, words: Sequence[ShellWord]) -> bool:
     """Whether a command that does not start vLLM, or a here-document, uses the script's arguments: `"$@"`, `shift`."""
-    if any(word.is_operator and ARGUMENTS.search(text, word.start, word.end) for word in words):
+    if any(ARGUMENTS.search(text, *span) for span in _expanded_documents(words)):
         return True
     commands = commands_of(words)
     starting = _places(starting_commands(words, commands))
@@ -212,9 +212,12 @@ def variables_used_elsewhere(text: str, words: Sequence[ShellWord]) -> set[str]:
     """The variables that commands that do not start vLLM use, and here-documents: `rm -rf /x$NAME`."""
     commands = commands_of(words)
     starting = _places(starting_commands(words, commands))
-    return {
-        name
-        for place, word in enumerate(words)
-        if place not in starting
-        for name in USE.findall(text, word.start, word.end)
-    }
+    spans = [
+        (word.start, word.end) for place, word in enumerate(words) if not word.is_operator and place not in starting
+    ]
+    return {name for span in (*spans, *_expanded_documents(words)) for name in USE.findall(text, *span)}
+
+
+def _expanded_documents(words: Sequence[ShellWord]) -> Iterator[tuple[int, int]]:
+    """The spans of the here-documents in which a shell expands variables: those whose delimiter is not quoted."""
+    return ((each.start, each.end) for word in words for each in word.documents if each.is_expanded)

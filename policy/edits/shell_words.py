@@ -19,6 +19,15 @@ BLANKS: Final = " \t\r"
 ESCAPED_IN_QUOTES: Final = '\\"$`'
 HERE_DOCUMENT: Final = re.compile(r"(?<!<)<<(?!<)(-?)[ \t]*+")
 """The operator of a here-document up to its delimiter; its group is the `-` that drops tabs."""
+QUOTE: Final = re.compile(r"['\"\\]")
+
+
+class HereDocument(Struct, frozen=True):
+    """The span of a here-document's text; ``is_expanded`` is false if its delimiter is quoted: `<<'END'`."""
+
+    start: int
+    end: int
+    is_expanded: bool
 
 
 class ShellWord(Struct, frozen=True):
@@ -35,12 +44,20 @@ class ShellWord(Struct, frozen=True):
     ends: list[int]
     is_operator: bool = False
     is_certain: bool = True
+    documents: tuple[HereDocument, ...] = ()
+
+
+class Delimiter(Struct, frozen=True):
+    """The delimiter of a here-document, as the lines are found by it, and what is known of the document."""
+
+    line: tuple[str, str]
+    is_expanded: bool
 
 
 def shell_words(text: str) -> list[ShellWord]:
     """The words and operators of a shell text, in their order."""
     found: list[ShellWord] = []
-    delimiters: list[tuple[str, str]] = []
+    delimiters: list[Delimiter] = []
     lines: dict[tuple[str, str], list[int]] = {}
     at = 0
     while at < len(text):
@@ -54,15 +71,18 @@ def shell_words(text: str) -> list[ShellWord]:
             at = len(text) if end < 0 else end
         elif character in OPERATORS:
             end = at + 1
+            documents: list[HereDocument] = []
             if (here := HERE_DOCUMENT.match(text, at)) is not None:
                 delimiter = _word(text, here.end())
                 if delimiter.end > delimiter.start:
-                    delimiters.append((here[1], delimiter.text))
+                    is_quoted = QUOTE.search(text, delimiter.start, delimiter.end) is not None
+                    delimiters.append(Delimiter((here[1], delimiter.text), not is_quoted))
+                    end = here.end(1)
             elif character == "\n" and delimiters:
                 lines = lines or _lines(text)
-                end = _end_of_here_documents(text, end, delimiters, lines)
+                end, documents = _here_documents(text, end, delimiters, lines)
                 delimiters.clear()
-            found.append(ShellWord(at, end, character, [at], [end], is_operator=True))
+            found.append(ShellWord(at, end, character, [at], [end], is_operator=True, documents=tuple(documents)))
             at = end
         else:
             word = _word(text, at)
@@ -83,17 +103,19 @@ def _lines(text: str) -> dict[tuple[str, str], list[int]]:
     return found
 
 
-def _end_of_here_documents(
-    text: str, at: int, delimiters: Iterable[tuple[str, str]], lines: dict[tuple[str, str], list[int]]
-) -> int:
-    """The end of the here-documents that begin at an offset; one without an end is none, as in `((a << 2))`."""
+def _here_documents(
+    text: str, at: int, delimiters: Iterable[Delimiter], lines: dict[tuple[str, str], list[int]]
+) -> tuple[int, list[HereDocument]]:
+    """The here-documents that begin at an offset, and their end; one without an end is none, as in `((a << 2))`."""
+    found: list[HereDocument] = []
     for delimiter in delimiters:
-        starts = lines.get(delimiter, [])
+        starts = lines.get(delimiter.line, [])
         number = bisect_left(starts, at)
         if number < len(starts):
+            found.append(HereDocument(at, starts[number], delimiter.is_expanded))
             end = text.find("\n", starts[number])
             at = len(text) if end < 0 else end + 1
-    return at
+    return at, found
 
 
 def _word(text: str, at: int) -> ShellWord:

@@ -24,6 +24,7 @@ PIN = "VLLM_USE_V2_MODEL_RUNNER"
 EXPORT = f"export {PIN}=1"
 UNSET = f"unset {PIN}"
 SERVE = "exec vllm serve Qwen/Qwen3-8B\n"
+UNCERTAIN = "the text here cannot be edited with certainty"
 BASH = shutil.which("bash") or ""
 
 
@@ -83,7 +84,7 @@ def test_no_builtin_is_left_that_prints_all_variables(
 def test_a_pin_is_left_where_the_rest_of_its_command_is_not_certain(
     changed: Callable[..., tuple[list[str], str]], text: str
 ) -> None:
-    assert changed("s.sh", text + SERVE) == (["the text here cannot be edited with certainty"], text + SERVE)
+    assert changed("s.sh", text + SERVE) == ([UNCERTAIN], text + SERVE)
 
 
 HERE_DOCUMENTS = [
@@ -125,7 +126,27 @@ def test_a_here_string_is_no_here_document(changed: Callable[..., tuple[list[str
 def test_what_a_here_document_uses_is_left(
     changed: Callable[..., tuple[list[str], str]], text: str, change: Change
 ) -> None:
-    assert changed("s.sh", text, change) == (["the text here cannot be edited with certainty"], text)
+    assert changed("s.sh", text, change) == ([UNCERTAIN], text)
+
+
+@pytest.mark.parametrize("delimiter", ["'EOF'", '"EOF"', "\\EOF", "E'O'F"])
+def test_a_here_document_with_a_quoted_delimiter_uses_nothing(
+    changed: Callable[..., tuple[list[str], str]], delimiter: str
+) -> None:
+    document = f'cat > /w.sh <<{delimiter}\nexec foo "$@" ${PIN}\nEOF\n'
+    assert changed("s.sh", f"{document}{EXPORT}\n{SERVE}") == ([], f"{document}{SERVE}")
+    serve = 'vllm serve Qwen/Qwen3-8B "$@"\n'
+    drop = Change(argument="--enable-dbo", from_="", to=None)
+    assert changed("s.sh", f"{document}set -- --enable-dbo\n{serve}", drop) == ([], f"{document}set --\n{serve}")
+
+
+def test_of_two_here_documents_the_one_that_a_shell_expands_counts(
+    changed: Callable[..., tuple[list[str], str]],
+) -> None:
+    text = f"{EXPORT}\ncat <<A <<'B'\n${PIN}\nA\nB\n{SERVE}"
+    assert changed("s.sh", text) == ([UNCERTAIN], text)
+    text = f"{EXPORT}\ncat <<A <<'B'\nA\n${PIN}\nB\n{SERVE}"
+    assert changed("s.sh", text) == ([], text.removeprefix(f"{EXPORT}\n"))
 
 
 def test_an_edit_after_which_a_shell_may_read_a_script_in_another_way_is_refused(
