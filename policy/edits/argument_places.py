@@ -16,9 +16,9 @@ from policy.edits.flag_words import option_of, spelled, spells_member, value_cou
 from policy.edits.json_nodes import json_nodes
 from policy.edits.nodes import Child, Node, is_named, subtree
 from policy.edits.operations import Addition, ChildRemoval, Operation, Splice
+from policy.edits.script_words import script_words
 from policy.edits.shell_commands import choices, uses_arguments, variables_used_elsewhere
 from policy.edits.shell_edits import with_word, without_words
-from policy.edits.shell_words import shell_words
 from policy.edits.text_edits import text_edits
 
 if TYPE_CHECKING:
@@ -114,13 +114,13 @@ class Uses:
         found: set[str] = set()
         for text in self._texts():
             found.update(REFERENCE.findall(text))
-            found |= variables_used_elsewhere(text, shell_words(text))
+            found |= variables_used_elsewhere(text, script_words(text))
         return frozenset(found)
 
     @cached_property
     def arguments(self) -> bool:
         """Whether a shell text that starts vLLM uses its arguments in another command."""
-        return any("vllm" in text and uses_arguments(text, shell_words(text)) for text in self._texts())
+        return any("vllm" in text and uses_arguments(text, script_words(text)) for text in self._texts())
 
     def _texts(self) -> Iterator[str]:
         for _, each in subtree(self._node, MAX_NODES):
@@ -268,7 +268,7 @@ def _shell(
     text = str(node.value)
     if in_list and (" " not in text or text.startswith("-")):
         return  # a word of a list, which the list has
-    words = shell_words(text)
+    words = script_words(text)
     for choice in choices(text, words):
         runs = _runs([word.text if n in choice.places else "" for n, word in enumerate(words)], option, member, flags)
         if runs:
@@ -322,7 +322,7 @@ def _added(layer: TextLayer, node: Node, option: str, flags: Flags, to: Any) -> 
         yield _place(layer, last.start, "", [Addition(node, None, new[0])])
         return
     text = str(node.value)
-    edit = with_word(text, shell_words(text), new[0])
+    edit = with_word(text, script_words(text), new[0])
     value = layer.value(node)
     if edit is not None and value is not None:
         at = value.span(max(edit.start - 1, 0), edit.start)[0]

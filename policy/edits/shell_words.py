@@ -23,10 +23,14 @@ QUOTE: Final = re.compile(r"['\"\\]")
 
 
 class HereDocument(Struct, frozen=True):
-    """The span of a here-document's text; ``is_expanded`` is false if its delimiter is quoted: `<<'END'`."""
+    """The text of a here-document: its span, and the number of its operator among the words.
+
+    ``is_expanded`` is false if its delimiter is quoted: `<<'END'`.
+    """
 
     start: int
     end: int
+    operator: int
     is_expanded: bool
 
 
@@ -51,6 +55,7 @@ class Delimiter(Struct, frozen=True):
     """The delimiter of a here-document, as the lines are found by it, and what is known of the document."""
 
     line: tuple[str, str]
+    operator: int
     is_expanded: bool
 
 
@@ -76,7 +81,7 @@ def shell_words(text: str) -> list[ShellWord]:
                 delimiter = _word(text, here.end())
                 if delimiter.end > delimiter.start:
                     is_quoted = QUOTE.search(text, delimiter.start, delimiter.end) is not None
-                    delimiters.append(Delimiter((here[1], delimiter.text), not is_quoted))
+                    delimiters.append(Delimiter((here[1], delimiter.text), len(found), not is_quoted))
                     end = here.end(1)
             elif character == "\n" and delimiters:
                 lines = lines or _lines(text)
@@ -112,7 +117,7 @@ def _here_documents(
         starts = lines.get(delimiter.line, [])
         number = bisect_left(starts, at)
         if number < len(starts):
-            found.append(HereDocument(at, starts[number], delimiter.is_expanded))
+            found.append(HereDocument(at, starts[number], delimiter.operator, delimiter.is_expanded))
             end = text.find("\n", starts[number])
             at = len(text) if end < 0 else end + 1
     return at, found

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from policy.edits.argument_places import MAX_NODES, ArgumentPlace, Uses
 from policy.edits.nodes import Child, Node, is_named, subtree
 from policy.edits.operations import Addition, ChildRemoval, Operation, Splice, TextEdit
+from policy.edits.script_words import script_words
 from policy.edits.shell_commands import SERVERS, assignments_of
 from policy.edits.shell_edits import without_variable
-from policy.edits.shell_words import shell_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ def _addition(layer: TextLayer, node: Node, name: str, to: str) -> ArgumentPlace
 def _before_command(layer: TextLayer, node: Node, name: str, to: str) -> Iterator[ArgumentPlace]:
     """Before the command of a shell text that starts vLLM, if it is the first word of the command."""
     text = str(node.value)
-    words = shell_words(text)
+    words = script_words(text)
     for index, word in enumerate(words):
         is_first = not index or words[index - 1].is_operator
         if is_first and not word.is_operator and (word.text.rpartition("/")[2] == "vllm" or _is_python(words, index)):
@@ -156,7 +156,7 @@ def _items(layer: TextLayer, parent: Node | None, node: Node, name: str, to: str
 
 def _shell(layer: TextLayer, node: Node, name: str, to: str | None) -> Iterator[ArgumentPlace]:
     text = str(node.value)
-    words = shell_words(text)
+    words = script_words(text)
     found = assignments_of(words, name)
     if not found:
         return

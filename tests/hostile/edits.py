@@ -38,6 +38,12 @@ def _nested(depth: int) -> bytes:
     return b"".join(b" " * n + b"a: |\n" for n in range(depth)) + b" " * depth + b"b: --enable-dbo\n"
 
 
+def _in_one_another(size: int) -> bytes:
+    depth = range(size // len(b"ssh h <<E1000\nE1000\n"))
+    opened = b"".join(b"ssh h <<E%d\n" % n for n in depth)
+    return opened + SERVER + b"".join(b"E%d\n" % n for n in reversed(depth))
+
+
 SCRIPTS: Final[Mapping[str, Family]] = {
     "arrays": numbered(b"A%d=(--enable-dbo)\n", after=SERVER),
     "additions to an array": repeated(b"A1+=(--enable-dbo)\n", after=SERVER),
@@ -63,6 +69,13 @@ SCRIPTS: Final[Mapping[str, Family]] = {
     "here-documents": repeated(b"cat <<-'END'\n$A don't\n\tEND\n", after=SERVER),
     "here-documents of a line": repeated(b"<<END ", b"cat ", b"\n" + SERVER),
     "here-documents without an end": numbered(b"cat <<A%d\n", after=SERVER),
+    "scripts in here-documents": repeated(b"bash <<'END'\n" + PIN + b"vllm serve m --enable-dbo\nEND\n"),
+    "scripts in here-documents of a line": repeated(
+        b"bash <<END; cat <<END | sh;", after=b"\n" + b"END\n" * 40 + SERVER
+    ),
+    "here-documents of a shell": repeated(b"<<END ", b"bash -e ", b"\n" + b"END\n" * 40 + SERVER),
+    "here-documents in one another": _in_one_another,
+    "lines of a script in a here-document": repeated(b"$A vllm serve m\n", b"bash <<END\n", b"END\n" + SERVER),
     "lines of a here-document": repeated(b"$A\n", b"cat <<END\n", b"END" + SERVER),
 }
 MANIFESTS: Final[Mapping[str, Family]] = {
