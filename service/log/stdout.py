@@ -1,8 +1,9 @@
 """Records printed on standard output, one line of JSON for each.
 
-No single decision waits for the reader: unread lines are queued up to a limit, and then dropped. The lines of a batch
-wait a limited time for room in the queue. A line that cannot be written is dropped too, after which the next ones are
-tried. Lines of several processes are not interleaved as long as none is longer than a pipe accepts in one write.
+No single decision waits for the reader: records and unread lines are queued up to a limit, and then dropped. The lines
+of a batch wait a limited time for room in the queue. A line that cannot be written is dropped too, after which the next
+ones are tried. Lines of several processes are not interleaved as long as none is longer than a pipe accepts in one
+write.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
 LINGER: Final = 0.02
 """Seconds a record waits to be printed with others."""
 ENTRIES_AT_ONCE: Final = 64
-"""Records encoded in a row: in the event loop, so that no thread competes for the interpreter, but not for long."""
+"""Records that wait at most; then they are encoded at once, so that no load adds more than are encoded.
+
+This is done in the event loop, so that no thread competes for the interpreter.
+"""
 BYTES_AT_ONCE: Final = 256 << 10
 """Bytes after which no further record is encoded in a row; this many take about 3 ms."""
 MAX_QUEUED: Final = 16 << 20
-"""Bytes that may be queued."""
+"""Bytes that may be queued, including those of records that are not encoded yet."""
 ROOM_TIMEOUT: Final = 5.0
 """Seconds that a batch waits for room in the queue."""
 PAUSE: Final = 0.1
@@ -53,6 +57,7 @@ class Printer:
         self._unread = self._failed = 0  # records; the event loop writes one, the thread the other
         self._labels = labels
         self._entries: deque[LogEntry | bytes] = deque()
+        self._waiting = 0  # bytes of the entries
         self._next: asyncio.Handle | None = None  # prints the entries
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._queued = self._written = 0  # bytes; the event loop writes one, the thread the other
@@ -67,24 +72,27 @@ class Printer:
 
     def note(self, entry: LogEntry | bytes) -> None:
         """Queue a record; above the limit it is dropped and counted."""
+        size = self._size_of(entry)
+        if self._waiting + self._queued - self._written + size > MAX_QUEUED:
+            self._drop()
+            return
         self._entries.append(entry)
-        loop = asyncio.get_running_loop()
-        if self._next is None:
-            self._next = loop.call_later(LINGER, self._flush)
-        elif len(self._entries) == ENTRIES_AT_ONCE:
-            self._next.cancel()
-            self._next = loop.call_soon(self._flush)
+        self._waiting += size
+        if len(self._entries) >= ENTRIES_AT_ONCE:
+            self._flush()
+        elif self._next is None:
+            self._next = asyncio.get_running_loop().call_later(LINGER, self._flush)
 
     async def wait_for_room(self) -> None:
         """Wait until at most half of the queue is used, or for ``ROOM_TIMEOUT``; then not until half of it is written.
 
-        A reader that has ended or hangs is thus waited for once. Records that are not encoded yet are encoded before.
+        A reader that has ended or hangs is thus waited for once. Records that wait when it begins are encoded before.
         """
-        has_more = True
-        while has_more:
-            has_more = self._encode()
-            await asyncio.sleep(0)
         ends = time.monotonic() + ROOM_TIMEOUT
+        left = len(self._entries)
+        while left > 0 and self._entries and time.monotonic() < ends:
+            left -= self._encode()
+            await asyncio.sleep(0)
         while 2 * (self._queued - self._written) > MAX_QUEUED and self._written >= self._waits_from:
             if time.monotonic() >= ends:
                 self._waits_from = self._written + MAX_QUEUED // 2
@@ -93,35 +101,45 @@ class Printer:
 
     def close(self) -> None:
         """Wait until the queued records are printed, at most ``CLOSE_TIMEOUT`` seconds."""
-        while self._encode():
-            pass
         ends = time.monotonic() + CLOSE_TIMEOUT
+        while self._encode() and time.monotonic() < ends:
+            pass
         while self._written < self._queued and time.monotonic() < ends:
             time.sleep(LINGER)
 
+    def _size_of(self, entry: LogEntry | bytes) -> int:
+        """About the bytes of an entry's line."""
+        size = len(entry) if isinstance(entry, bytes) else len(entry[0].json) + len(entry[5] or b"")
+        return size + len(self._labels)
+
     def _flush(self) -> None:
         """Queue the lines of some entries now, and those of the others in the next turns of the event loop."""
-        self._next = asyncio.get_running_loop().call_soon(self._flush) if self._encode() else None
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        self._encode()
+        if self._entries:
+            self._next = asyncio.get_running_loop().call_soon(self._flush)
 
-    def _encode(self) -> bool:
-        """Queue the lines of some entries; return whether more entries wait."""
+    def _encode(self) -> int:
+        """Queue the lines of some entries; return how many."""
         if self._thread is None:
             # A blocked thread must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name="printer", daemon=True)
             self._thread.start()
             atexit.register(self.close)
-        size = 0
-        for _ in range(ENTRIES_AT_ONCE):
+        size = number = 0
+        while size < BYTES_AT_ONCE:
             try:
                 entry = self._entries.popleft()
             except IndexError:  # `close` may take them too, in another thread
-                return False
+                break
+            self._waiting -= self._size_of(entry)
             line = record_json(entry, self._labels) + b"\n"
             self._queue(line)
             size += len(line)
-            if size >= BYTES_AT_ONCE:
-                break
-        return bool(self._entries)
+            number += 1
+        return number
 
     def _queue(self, line: bytes) -> None:
         """Queue a line, or drop it if there is no room."""

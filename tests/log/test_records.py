@@ -511,6 +511,87 @@ def test_the_records_that_wait_are_printed_at_the_end(new_entry: Callable[..., L
     assert printed((tmp_path / "printed.jsonl").read_bytes()) == list(map(id_of, entries))
 
 
+async def test_few_records_wait_however_many_are_decided_in_each_turn(
+    new_entry: Callable[..., LogEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, encoded = new_entry(), [0]
+    printer = Printer(json.dumps({"id": "x" * 2000}))
+
+    def encode(entry: LogEntry | bytes, labels: str) -> bytes:
+        encoded[0] += 1
+        return record_json(entry, labels)
+
+    monkeypatch.setattr(stdout, "record_json", encode)
+    with piped_output() as (reader, _):
+        os.close(reader)
+        for turn in range(1, 11):
+            for _ in range(300):
+                printer.note(entry)
+            await asyncio.sleep(0)
+            assert 300 * turn - encoded[0] < ENTRIES_AT_ONCE
+        await until(lambda: printer._written == printer._queued)
+
+
+async def test_records_that_wait_count_as_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit they are dropped when they are noted."""
+    monkeypatch.setattr(stdout, "MAX_QUEUED", 1 << 20)
+    printer = Printer("{}")
+    for _ in range(ENTRIES_AT_ONCE - 1):
+        printer.note(b"x" * (1 << 16))
+    assert printer.dropped == ENTRIES_AT_ONCE - 1 - 15
+    printer._entries.clear()  # they are no records
+
+
+async def test_a_record_that_cannot_be_encoded_does_not_stop_the_next_ones(
+    new_entry: Callable[..., LogEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [new_entry() for _ in range(2 * ENTRIES_AT_ONCE)]
+    printer = Printer(json.dumps({"id": "x" * 10_000}))
+    fails = [True]
+
+    def encode(entry: LogEntry | bytes, labels: str) -> bytes:
+        if fails[0]:
+            fails[0] = False
+            raise ValueError
+        return record_json(entry, labels)
+
+    monkeypatch.setattr(stdout, "record_json", encode)
+    parts: list[bytes] = []
+    with piped_output() as (reader, _):
+        asyncio.get_running_loop().add_reader(reader, lambda: parts.append(os.read(reader, 1 << 20)))
+        for entry in entries:
+            with suppress(ValueError):
+                printer.note(entry)
+        await until(lambda: sum(part.count(b"\n") for part in parts) == len(entries) - 1)
+        asyncio.get_running_loop().remove_reader(reader)
+        os.close(reader)
+    assert printed(b"".join(parts)) == list(map(id_of, entries[1:]))
+
+
+@pytest.mark.parametrize("is_end", [False, True])
+async def test_encoding_takes_no_longer_than_the_wait_for_the_reader(
+    new_entry: Callable[..., LogEntry],
+    monkeypatch: pytest.MonkeyPatch,
+    is_end: bool,  # noqa: FBT001  # a parameter of the table
+) -> None:
+    """At the end of the service, and of a batch."""
+    monkeypatch.setattr(stdout, "CLOSE_TIMEOUT", 0)
+    monkeypatch.setattr(stdout, "ROOM_TIMEOUT", 0)
+    monkeypatch.setattr(stdout, "LINGER", PATIENCE)
+    printer = Printer(json.dumps({"id": "x" * BYTES_AT_ONCE}))
+    with piped_output() as (reader, _):
+        for _ in range(10):
+            printer.note(new_entry())
+        if is_end:
+            printer.close()
+        else:
+            await printer.wait_for_room()
+        assert len(printer._entries) >= 9
+        os.close(reader)
+        printer._entries.clear()
+        await until(lambda: printer._written == printer._queued)
+
+
 async def test_batches_wait_once_for_a_reader_that_hangs(
     new_entry: Callable[..., LogEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
