@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OPEN_PATHS: Final = frozenset({"/livez", "/readyz"})
 MAX_CALLERS: Final = 10_000
+"""Callers whose use of their rate is remembered, and as many users whose objects are reviewed."""
 REVIEWING_USERS: Final = 4
 """How many users at their full rate one caller, such as the API server, may send reviews of."""
 DENIED_METRIC: Final = "runner_policy_access_denied"
@@ -39,6 +40,29 @@ class Permission(Struct):
     tokens: tuple[Token, ...] | None
 
 
+class Buckets:
+    """How much callers may still send; each bucket fills at ``rate`` a second, up to one second's worth."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._full = max(1.0, rate)
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """The content of each bucket, and when it was that."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str, number: int) -> float:
+        """Take from a bucket, which may become negative; return what is left."""
+        now = monotonic()
+        left, since = self._left.pop(name, (self._full, now))
+        left = min(self._full, left + (now - since) * self.rate) - number
+        if len(self._left) >= MAX_CALLERS:
+            self._left.popitem(last=False)
+        self._left[name] = (left, now)
+        return left
+
+
 class Access:
     """Checks the tokens and rate limits of callers."""
 
@@ -47,7 +71,10 @@ class Access:
         self._rate = rate
         self.tokens = tokens
         self._metrics = metrics
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._callers = Buckets(rate)
+        self._reviewers = Buckets(REVIEWING_USERS * rate)
+        self._users = Buckets(rate)
+        """Users are apart from callers: anyone who may create objects has reviews of as many users as it likes."""
 
     @property
     def tokens(self) -> tuple[Token, ...] | None:
@@ -67,7 +94,7 @@ class Access:
         """
         name = self._name(client, headers, scope)
         if self._rate:
-            self._limit(share_of(name), self._rate)
+            self._limit(self._callers, share_of(name), "decisions")
         return name
 
     def reviewer(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes]) -> str:
@@ -80,7 +107,7 @@ class Access:
         """
         name = self._name(client, headers, DECIDE)
         if self._rate:
-            self._limit(f" {share_of(name)}", REVIEWING_USERS * self._rate, "reviews")  # no user's share begins so
+            self._limit(self._reviewers, share_of(name), "reviews")
         return name
 
     def limit_user(self, caller: str, user: str) -> None:
@@ -90,7 +117,7 @@ class Access:
             Refused: the rate limit is exceeded.
         """
         if self._rate:
-            self._limit(share_of_user(caller, user), self._rate)
+            self._limit(self._users if user else self._callers, share_of_user(caller, user), "decisions")
 
     def _name(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes], scope: str) -> str:
         return self._token_name(headers, scope) if self.tokens is not None else client[0] if client else "local"
@@ -136,35 +163,23 @@ class Access:
             self.tokens = valid
 
     def charge(self, name: str, decisions: int) -> float:
-        """Charge a caller for the further decisions of a request; return the seconds until its bucket is not empty.
+        """Charge a caller, or a user, for a request's further decisions; return the seconds until it has paid them.
 
         The bucket may become negative: the caller's next request is answered once it is not.
         """
         name = share_of(name)
-        if not self._rate or name not in self._buckets:
+        buckets = self._users if name in self._users else self._callers
+        if not self._rate or name not in buckets:
             return 0.0
-        now = monotonic()
-        left = self._remaining(name, now, self._rate) - decisions
-        self._buckets[name] = (left, now)
-        return max(0.0, -left / self._rate)
+        return max(0.0, -buckets.take(name, decisions) / self._rate)
 
-    def _remaining(self, name: str, now: float, rate: float) -> float:
-        """The content of the bucket now; it fills at the rate, up to one second's worth."""
-        full = max(1.0, rate)
-        left, since = self._buckets.pop(name, (full, now))
-        return min(full, left + (now - since) * rate)
-
-    def _limit(self, name: str, rate: float, unit: str = "decisions") -> None:
+    def _limit(self, buckets: Buckets, name: str, unit: str) -> None:
         """Charge one request to the bucket."""
-        now = monotonic()
-        left = self._remaining(name, now, rate)
-        if len(self._buckets) >= MAX_CALLERS:
-            self._buckets.popitem(last=False)
+        left = buckets.take(name, 0)
         if left < 1:
-            self._buckets[name] = (left, now)
-            wait = math.ceil((1 - left) / rate)
+            wait, rate = math.ceil((1 - left) / buckets.rate), buckets.rate
             raise self._refused("rate", "too-many-requests", f"more than {rate:g} {unit} a second; wait {wait} s", wait)
-        self._buckets[name] = (left - 1, now)
+        buckets.take(name, 1)
 
     def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:
         self._metrics.count(DENIED_METRIC, reason)

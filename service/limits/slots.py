@@ -25,7 +25,7 @@ HALF_LIFE: Final = 60.0
 DELAY_PER_BYTE: Final = 30.0 / (1 << 20)
 """Seconds by which a request comes later in its turn for each byte of its body."""
 MAX_CALLERS: Final = 10_000
-"""Callers whose time is remembered."""
+"""Callers whose time is remembered, and as many users."""
 MAX_REVIEWS: Final = 512
 """Requests with a user that one caller may have waiting: more than an API server reviews at once, and less than the
 connections of a process."""
@@ -82,6 +82,8 @@ class Slots:
         self._waiters: list[_Waiter] = []
         self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """The seconds that callers had slots for, and when that was counted."""
+        self._used_by_users: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """The same for users, of whom a caller may have so many that others would be forgotten."""
 
     @asynccontextmanager
     async def slot(self, caller: str, *, user: str = "", is_short: bool = False, size: int = 0) -> AsyncIterator[None]:
@@ -107,8 +109,8 @@ class Slots:
             try:
                 yield
             finally:
-                for name in {caller, user}:
-                    self._count_time(name, monotonic() - began)
+                _count_time(self._used, caller, monotonic() - began)
+                _count_time(self._used_by_users, user, monotonic() - began)
                 self._release(caller, user, is_short=is_short)
         finally:
             own.requests -= 1
@@ -155,12 +157,12 @@ class Slots:
     def _turn_within_caller(self, waiter: _Waiter) -> tuple[int, float]:
         """The key by which waiting requests of one caller are ordered; the lowest is next."""
         waited = monotonic() - waiter.turn
-        return self._users[waiter.user], self._time_of(waiter.user) - waited
+        return self._users[waiter.user], _time_of(self._used_by_users, waiter.user) - waited
 
     def _turn_of(self, waiter: _Waiter) -> tuple[int, float]:
         """The key by which waiting requests of different callers are ordered; the lowest is next."""
         waited = monotonic() - waiter.turn
-        return self._callers[waiter.caller].running, self._time_of(waiter.caller) - waited
+        return self._callers[waiter.caller].running, _time_of(self._used, waiter.caller) - waited
 
     def _count(self, caller: str, user: str, number: int, *, is_short: bool) -> None:
         """Count a slot that a caller got, or with -1 gave back."""
@@ -178,16 +180,18 @@ class Slots:
         self._count(caller, user, -1, is_short=is_short)
         self._assign()
 
-    def _time_of(self, caller: str) -> float:
-        """The seconds for which the caller had slots recently."""
-        seconds, counted = self._used.get(caller, (0.0, 0.0))
-        return float(seconds * 0.5 ** ((monotonic() - counted) / HALF_LIFE))
 
-    def _count_time(self, caller: str, seconds: float) -> None:
-        self._used[caller] = (self._time_of(caller) + seconds, monotonic())
-        self._used.move_to_end(caller)
-        if len(self._used) > MAX_CALLERS:
-            self._used.popitem(last=False)
+def _time_of(used: OrderedDict[str, tuple[float, float]], name: str) -> float:
+    """The seconds for which a caller or user had slots recently."""
+    seconds, counted = used.get(name, (0.0, 0.0))
+    return float(seconds * 0.5 ** ((monotonic() - counted) / HALF_LIFE))
+
+
+def _count_time(used: OrderedDict[str, tuple[float, float]], name: str, seconds: float) -> None:
+    used[name] = (_time_of(used, name) + seconds, monotonic())
+    used.move_to_end(name)
+    if len(used) > MAX_CALLERS:
+        used.popitem(last=False)
 
 
 class StreamLimit:

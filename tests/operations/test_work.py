@@ -1050,6 +1050,44 @@ def test_reviews_are_charged_to_their_user(monkeypatch: pytest.MonkeyPatch) -> N
     control.limit_user(caller, "many")
 
 
+def test_the_users_of_reviews_do_not_make_callers_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MAX_CALLERS", 3)
+    control, client = Access(None, 0.001, Metrics()), ("10.0.0.1", 1)
+    caller = control.caller(("10.0.0.2", 1), {}, "decide")
+    assert control.charge(caller, 99) > 0
+    for number in range(4):
+        control.limit_user("10.0.0.3", f"user-{number}")
+    with pytest.raises(Refused, match="decisions a second"):
+        control.caller(("10.0.0.2", 1), {}, "decide")
+    assert control.caller(client, {}, "decide") == "10.0.0.1"
+
+
+def test_the_users_of_a_caller_do_not_make_the_time_of_callers_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "MAX_CALLERS", 3)
+    now = [0.0]
+    monkeypatch.setattr(slots, "monotonic", lambda: now[0])
+
+    async def run_jobs() -> list[str]:
+        shared = Slots(1, 8, "busy")
+        order: list[str] = []
+
+        async def work(caller: str, user: str, seconds: float) -> None:
+            async with shared.slot(caller, user=user):
+                order.append(caller)
+                await asyncio.sleep(0)
+                now[0] += seconds
+
+        await work("many", "", 9.0)
+        for number in range(4):
+            await work("api-server", f"user-{number}", 1.0)
+        order.clear()
+        waiting = [("api-server", "user-0"), ("many", ""), ("api-server", "user-1")]
+        await asyncio.gather(*(work(caller, user, 0.001) for caller, user in waiting))
+        return order
+
+    assert asyncio.run(run_jobs()) == ["api-server", "api-server", "many"]
+
+
 NEIGHBOURS: Final = [
     ("2001:db8::1", "2001:db8::2", True),
     ("2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff", True),
