@@ -98,7 +98,7 @@ class Access:
         return name
 
     def reviewer(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes]) -> str:
-        """The caller that sends a review; it is charged for the review alone, and ``limit_user`` for its decisions.
+        """The caller that sends a review, for which ``limit_user`` charges it and the user once the user is known.
 
         The API server sends the reviews of all users, of whom none may use up its rate.
 
@@ -107,17 +107,19 @@ class Access:
         """
         name = self._name(client, headers, DECIDE)
         if self._rate:
-            self._limit(self._reviewers, share_of(name), "reviews")
+            self._check(self._reviewers, share_of(name), "reviews")
         return name
 
     def limit_user(self, caller: str, user: str) -> None:
-        """Charge a review to the user whose object it is about.
+        """Charge a review to the user whose object it is about, and if that is allowed, to the caller.
 
         Raises:
-            Refused: the rate limit is exceeded.
+            Refused: the rate limit of either is exceeded.
         """
         if self._rate:
+            self._check(self._reviewers, share_of(caller), "reviews")
             self._limit(self._users if user else self._callers, share_of_user(caller, user), "decisions")
+            self._reviewers.take(share_of(caller), 1)
 
     def _name(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes], scope: str) -> str:
         return self._token_name(headers, scope) if self.tokens is not None else client[0] if client else "local"
@@ -175,11 +177,15 @@ class Access:
 
     def _limit(self, buckets: Buckets, name: str, unit: str) -> None:
         """Charge one request to the bucket."""
-        left = buckets.take(name, 0)
-        if left < 1:
-            wait, rate = math.ceil((1 - left) / buckets.rate), buckets.rate
-            raise self._refused("rate", "too-many-requests", f"more than {rate:g} {unit} a second; wait {wait} s", wait)
+        self._check(buckets, name, unit)
         buckets.take(name, 1)
+
+    def _check(self, buckets: Buckets, name: str, unit: str) -> None:
+        """Refuse a request that the bucket does not have."""
+        left, rate = buckets.take(name, 0), buckets.rate
+        if left < 1:
+            wait = math.ceil((1 - left) / rate)
+            raise self._refused("rate", "too-many-requests", f"more than {rate:g} {unit} a second; wait {wait} s", wait)
 
     def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:
         self._metrics.count(DENIED_METRIC, reason)

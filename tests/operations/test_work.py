@@ -1050,13 +1050,27 @@ def test_reviews_are_charged_to_their_user(monkeypatch: pytest.MonkeyPatch) -> N
     control.limit_user(caller, "many")
 
 
+def test_reviews_that_are_refused_to_a_user_are_not_charged_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "monotonic", lambda: 0.0)
+    control, client = Access(None, 10, Metrics()), ("10.0.0.1", 1)
+    for _ in range(10):
+        control.limit_user(control.reviewer(client, {}), "many")
+    for _ in range(100):
+        with pytest.raises(Refused, match="more than 10 decisions a second"):
+            control.limit_user(control.reviewer(client, {}), "many")
+    for number in range(30):
+        control.limit_user(control.reviewer(client, {}), f"user-{number}")
+    with pytest.raises(Refused, match="more than 40 reviews a second"):
+        control.reviewer(client, {})
+
+
 def test_the_users_of_reviews_do_not_make_callers_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MAX_CALLERS", 3)
     control, client = Access(None, 0.001, Metrics()), ("10.0.0.1", 1)
     caller = control.caller(("10.0.0.2", 1), {}, "decide")
     assert control.charge(caller, 99) > 0
     for number in range(4):
-        control.limit_user("10.0.0.3", f"user-{number}")
+        control.limit_user(f"10.0.1.{number}", "user")
     with pytest.raises(Refused, match="decisions a second"):
         control.caller(("10.0.0.2", 1), {}, "decide")
     assert control.caller(client, {}, "decide") == "10.0.0.1"
