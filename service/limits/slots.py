@@ -235,14 +235,14 @@ class BodyMemory:
     """The bytes of bodies held by a process, including those still arriving.
 
     A caller has at most half of them, or one body. Bodies of more than ``SMALL_BODY`` leave ``1 / RESERVE`` of them to
-    others, which are most reviews and decisions.
+    others, which are most reviews and decisions, unless the largest allowed body needs more.
     """
 
-    def __init__(self, limit: int) -> None:
-        """At most ``limit`` bytes."""
+    def __init__(self, limit: int, largest: int = 0) -> None:
+        """At most ``limit`` bytes; the largest allowed body has ``largest``."""
         self._limit = limit
         self._share = limit // 2
-        self._limit_of_large = limit - limit // RESERVE
+        self._limit_of_large = max(limit - limit // RESERVE, min(limit, largest))
         self._held = 0
         self._callers: dict[str, int] = {}
 

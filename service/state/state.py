@@ -82,7 +82,9 @@ class ServiceState:
         self.version = version
         self._models = models
         self.logs_requests = settings.access_log
-        self.memory = BodyMemory(settings.max_bodies)
+        self.memory = BodyMemory(
+            settings.max_bodies, max(settings.max_body, settings.max_batch_body, settings.max_review)
+        )
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
         self.log_slots = Slots(LOG_QUERIES, MAX_LOG_WAITING, "busy")
         self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run, access.charge)

@@ -1187,6 +1187,12 @@ def test_large_bodies_leave_memory_for_small_ones() -> None:
             review.add(1)
 
 
+def test_the_largest_allowed_body_is_accepted_while_no_other_is_held(serve: Callable[..., Any]) -> None:
+    body = json.dumps({"items": [QWEN]}).encode().ljust(2 << 20)
+    with serve(MAX_BODIES=str(2 << 20), MAX_BATCH_BODY=str(2 << 20)) as service, service.client() as client:
+        assert kinds(client.post(BATCH, content=body).json()["items"]) == ["v2"]
+
+
 @pytest.mark.parametrize(("first", "second", "is_shared"), NEIGHBOURS)
 def test_callers_of_one_ipv6_network_share_the_memory(first: str, second: str, *, is_shared: bool) -> None:
     memory = BodyMemory(4)
