@@ -1,7 +1,8 @@
 """Models from the hub, if it is switched on, for requests without their ``config.json``.
 
 A decision never waits for the hub: it is made with the models that are cached, and again once missing ones have been
-fetched. A request waits for the hub within limits, and one caller cannot use all of the slots for fetching.
+fetched. A request waits for the hub within limits, and one caller cannot use all of the slots for fetching; those of a
+caller that acts for users, such as the API server, are divided among these.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from service.limits.share import share_of_user
 from service.limits.slots import Slots
 from service.problems import Refused
 
@@ -32,7 +34,7 @@ class HubModels:
         self._hub = hub
         self._slots = Slots(CONCURRENCY, MAX_WAITING, "busy")
         self._fetches: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
-        """The fetches in progress, by caller and name."""
+        """The fetches in progress, by the caller or its user, and name."""
 
     @property
     def fetches(self) -> bool:
@@ -44,8 +46,10 @@ class HubModels:
         found = self._hub.cached_files(name) if self._hub is not None else None
         return (found.config, found.files) if found is not None else None
 
-    async def fetch(self, names: Sequence[str], ends: float | None, caller: str) -> dict[str, str]:
+    async def fetch(self, names: Sequence[str], ends: float | None, caller: str, user: str = "") -> dict[str, str]:
         """Fetch models from the hub until ``ends`` (loop time); return why the missing ones failed.
+
+        ``user`` is the one for whom the caller acts, if any.
 
         Raises:
             Refused: no fetch could start in time; not raised with ``ends``, as for an admission review.
@@ -59,7 +63,7 @@ class HubModels:
         async def fetch_one(hub: Hub, name: str) -> None:
             try:
                 async with asyncio.timeout_at(ends):
-                    error = await asyncio.shield(self._fetch(hub, name, caller))
+                    error = await asyncio.shield(self._fetch(hub, name, caller, user))
             except TimeoutError:
                 refused[name] = timeout_text
             else:
@@ -71,22 +75,22 @@ class HubModels:
             raise Refused("busy", busy[names[0]])
         return refused | busy
 
-    def _fetch(self, hub: Hub, name: str, caller: str) -> asyncio.Task[Exception | None]:
+    def _fetch(self, hub: Hub, name: str, caller: str, user: str) -> asyncio.Task[Exception | None]:
         """The task that fetches a model; it continues when no caller waits, as its thread cannot be stopped."""
-        key = caller, name
+        key = share_of_user(caller, user), name
         task = self._fetches.get(key)
         if task is None:
-            task = self._fetches[key] = asyncio.create_task(self._run_fetch(hub, name, caller))
+            task = self._fetches[key] = asyncio.create_task(self._run_fetch(hub, name, caller, user))
             task.add_done_callback(lambda _: self._fetches.pop(key))
         return task
 
-    async def _run_fetch(self, hub: Hub, name: str, caller: str) -> Exception | None:
+    async def _run_fetch(self, hub: Hub, name: str, caller: str, user: str) -> Exception | None:
         """Fetch a model once there is a slot; return why it failed, or that no slot was free in time."""
         from policy.intake.model.files import COMPANIONS  # noqa: PLC0415  # only if the hub is switched on
         from policy.intake.model.hub_errors import HubFailed  # noqa: PLC0415  # as above
 
         try:
-            async with asyncio.timeout(hub.timeout) as waiting, self._slots.slot(caller):
+            async with asyncio.timeout(hub.timeout) as waiting, self._slots.slot(caller, user=user):
                 waiting.reschedule(None)
                 await asyncio.to_thread(hub.config, name, None, COMPANIONS)
         except (HubFailed, Refused) as error:

@@ -215,7 +215,7 @@ class Pool:
 
     async def _add_models(self, job: Job, result: JobResult, ends: float | None) -> Job:
         """The job with its missing models, or why they cannot be fetched; the same job if nothing is new."""
-        refused = await self._models.fetch(result.needed, ends, job.caller)
+        refused = await self._models.fetch(result.needed, ends, job.caller, job.user)
         known = {name: self._models.find(name) for name in (*result.needed, *result.looked_for)}
         found = {name: files for name, files in known.items() if files is not None}
         if not found and not refused:

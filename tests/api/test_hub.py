@@ -9,7 +9,7 @@ import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hubserver import CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_server
@@ -19,7 +19,7 @@ from policy.intake.model.hub import Hub
 from policy.rules.loader import default_folder
 from service.auth.access import Access
 from service.jobs.messages import Job, JobKind
-from service.models import HubModels
+from service.models import CONCURRENCY, HubModels
 from service.recorder import Recorder
 from service.reload.reload import RulesFolder, load_at_start
 from service.request_context import RequestContext
@@ -420,6 +420,35 @@ def test_waiting_for_a_hanging_hub_is_limited_in_time_and_per_caller(
         "urn:runner-policy:problem:busy",
         True,
     )
+
+
+def test_the_fetches_of_a_caller_are_divided_among_its_users() -> None:
+    """One user's many models do not make the other users of an API server wait for all of them."""
+    order: list[str] = []
+    started, release = threading.Event(), threading.Event()
+
+    class SlowHub:
+        timeout = 60
+
+        def config(self, name: str, *_: object) -> None:
+            order.append(name)
+            if len(order) == CONCURRENCY - 1:
+                started.set()
+            release.wait(self.timeout)
+
+    async def fetch_all() -> None:
+        models = HubModels(cast("Hub", SlowHub()))
+        many = asyncio.ensure_future(models.fetch([f"many/{n}" for n in range(10)], None, "api-server", "many"))
+        await asyncio.to_thread(started.wait, SlowHub.timeout)
+        few = asyncio.ensure_future(models.fetch(["few/0"], None, "api-server", "few"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        release.set()
+        assert [await many, await few] == [{}, {}]
+
+    asyncio.run(fetch_all())
+    assert len(order) == 11
+    assert order.index("few/0") < 2 * CONCURRENCY
 
 
 # switched off, or misconfigured
