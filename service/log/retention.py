@@ -83,14 +83,21 @@ def _rows_size(connection: Connection) -> int:
     """The approximate size of PostgreSQL's live rows in bytes.
 
     It is the server's own count of rows times their average size in a sample of the table's pages, and the count of the
-    chunks in which it stores long values. A row without these is small, so a few large records do not change the
+    chunks in which it stores long values. Of a row above ``MAX_ROW`` the larger of its two long values is in chunks,
+    and if the rest is still above it, the other too: what remains is small, so a few large records do not change the
     average. Counting would read all rows. After a crash the server counts again from zero, and rows are deleted later.
     """
     name = f"'{TABLE.name}'::regclass"
     pages = f"SELECT pg_relation_size({name}) / current_setting('block_size')::bigint"  # our own name
     percent = min(100.0, 100.0 * SAMPLE / max(1, connection.exec_driver_sql(pages).scalar_one()))
     values = " + ".join(f"coalesce(pg_column_size({column.name}), 0)" for column in TABLE.c)
-    sample = f"SELECT {values} AS size FROM {TABLE.name} TABLESAMPLE SYSTEM ({percent})"  # noqa: S608  # as above
-    row = f"SELECT coalesce(avg(size + {ROW_HEADER}) FILTER (WHERE size <= {MAX_ROW}), 0) FROM ({sample}) sample"  # noqa: S608  # as above
+    long = "pg_column_size(input) AS input, pg_column_size(result) AS result"
+    sample = f"SELECT {values} AS size, {long} FROM {TABLE.name} TABLESAMPLE SYSTEM ({percent})"  # noqa: S608  # as above
+    remains = (
+        f"CASE WHEN size <= {MAX_ROW} THEN size "
+        f"WHEN size - greatest(input, result) <= {MAX_ROW} THEN size - greatest(input, result) "
+        f"ELSE least(size - input - result, {MAX_ROW}) END"
+    )
+    row = f"SELECT coalesce(avg({remains} + {ROW_HEADER}), 0) FROM ({sample}) sample"  # noqa: S608  # as above
     counts = f"pg_stat_get_live_tuples(oid) * ({row}) + pg_stat_get_live_tuples(reltoastrelid) * {MAX_ROW}"
     return int(connection.exec_driver_sql(f"SELECT {counts} FROM pg_class WHERE oid = {name}").scalar_one())  # noqa: S608  # as above

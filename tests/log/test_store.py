@@ -253,6 +253,16 @@ def test_records_that_were_deleted_do_not_count_in_the_size(on_server: LogTarget
     writer.close()
 
 
+def test_what_remains_in_a_row_beside_its_chunks_counts_in_the_size(on_server: LogTarget) -> None:
+    """PostgreSQL moves a row's largest value out first, and keeps the others in it."""
+    writer = Writer(read_url(on_server.url), 30)
+    text = Random(1).randbytes(750).hex()
+    writer.write([replace(row, input=f'{{"text":"{text}"}}') for row in rows(2000, size=1700)])
+    counted(on_server, 2000)
+    assert writer.trim(None, 6 << 20) == 1000
+    writer.close()
+
+
 @pytest.mark.parametrize("size", [1, 199, 200, 201, 1000])
 def test_any_number_of_rows_is_written_once(target: LogTarget, size: int) -> None:
     writer = Writer(read_url(target.url), 30)
