@@ -66,6 +66,7 @@ class DryRunEndpoint(Endpoint):
                 file = self.answer_file()
                 with file or nullcontext():
                     found = await until_disconnect(receive, self.run_candidate(result.candidate, context.caller, file))
+                    held.release()  # a client may take long to read the answer
                     comparison = read_result(found)
                     compared = JobResult(OK, result.content_type, answer_of(comparison), comparison.spooled)
                     return await send_result(send, compared, file)

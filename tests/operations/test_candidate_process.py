@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,15 @@ from processes import command_of
 from policy.checks import candidate
 from service.api import dry_run
 from service.problems import Refused
+from service.request_context import RequestContext
 
 from .conftest import QWEN, until
+from .test_work import local_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.types import Message
 
     from .conftest import Tokens
 
@@ -74,6 +79,33 @@ def test_a_process_that_ends_before_it_gets_its_candidate_rules_is_a_problem(mon
     with pytest.raises(Refused, match="the candidate rules crashed the engine") as refused:
         uvloop.run(dry_run._run(b"a job", 5, 1 << 20, None))
     assert refused.value.kind == "candidate-aborted"
+
+
+def test_the_body_is_released_before_the_answer_is_sent() -> None:
+    """A client may take long to read it."""
+    served = local_state()
+    body = json.dumps({"request": QWEN, "remove": ["kv-connector-fallback"]}).encode()
+    arriving: list[Message] = [{"type": "http.request", "body": body}]
+    answers: list[int] = []
+
+    async def receive() -> Message:
+        return arriving.pop() if arriving else await asyncio.Future()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            answers.append(message["status"])
+            with served.memory.hold("another caller") as other:
+                other.add(served.settings.max_bodies * 7 // 8)  # all that large bodies may have
+
+    async def answer() -> None:
+        try:
+            endpoint = dry_run.DryRunEndpoint(served, "/v1/dry-run")
+            await endpoint.answer({}, receive, send, RequestContext("v1/dry-run", "somebody", 0))
+        finally:
+            served.pool.close()
+
+    asyncio.run(answer())
+    assert answers == [200]
 
 
 @pytest.mark.slow
