@@ -83,6 +83,8 @@ def test_a_signal_while_processes_start_ends_the_run(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             writer.join()
+            with suppress(OSError):  # what the command did not read any more
+                process.stdin.close()
     assert code == 130, err
     assert re.fullmatch(r"interrupted: the report has the first [\d,]+ \w+\n", err)
     assert json.loads(output.read_text())["complete"] is False

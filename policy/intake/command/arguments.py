@@ -191,7 +191,7 @@ class _CommandLineParser:
         if word == "-h" or word.startswith(("--help", "-h=")):
             result.add_launch_error(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
             return at + 1
-        if (keyword := false_keyword(word, place, table)) is not None:
+        if word[:5] == "--no-" and (keyword := false_keyword(place, table)) is not None:
             result.set_option(keyword, False, place, [word])
             return at + 1
         flag, given, short = table.find(word)

@@ -80,12 +80,12 @@ def _end_of_values(
     return at
 
 
-def false_keyword(word: str, place: str, table: Flags) -> Flag | None:
-    """The flag of a keyword argument that is false, if a word stands for that; the release may have no negation of it.
+def false_keyword(place: str, table: Flags) -> Flag | None:
+    """The flag of a keyword argument at the place of a ``--no-…``; the release may have no negation of it.
 
-    None for any other word, and for an argument that the release does not have.
+    None for any other place, and for an argument that the release does not have.
     """
-    if not (place.startswith(KEYWORDS) and word.startswith("--no-")):
+    if not place.startswith(KEYWORDS):
         return None
     flag = table.by_name.get(place.removeprefix(KEYWORDS))
     return flag if flag is not None and flag.kind in {"bool", "boolean"} else None
