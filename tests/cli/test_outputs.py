@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -17,7 +18,6 @@ from cli.test_cli_impact import FLEET, facts, lines
 from cli.test_progress import COMMANDS, RECORD
 from log.conftest import LogTarget, created
 from log.test_reading import ROWS, filled_store
-from processes import forked_python
 
 from policy.cli import replaced_files
 from policy.cli.replaced_files import written
@@ -223,12 +223,12 @@ main()
 def test_a_command_that_a_signal_ends_leaves_no_other_file(
     sqlite: LogTarget, tmp_path: Path, words: tuple[str, ...], number: signal.Signals
 ) -> None:
-    # not measured: coverage handles SIGTERM itself
+    # neither measured nor forked from what is measured: coverage handles SIGTERM itself
     env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     (tmp_path / "in.jsonl").write_text(lines(facts("a")))
     before = sorted(tmp_path.iterdir())
     done = subprocess.run(
-        [forked_python(), "-c", ENDED, str(int(number)), *words, "out.json"],
+        [sys.executable, "-c", ENDED, str(int(number)), *words, "out.json"],
         cwd=tmp_path,
         env=env | {"RUNNER_POLICY_LOG": sqlite.url},
         capture_output=True,
