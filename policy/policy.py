@@ -49,13 +49,12 @@ from policy.intake.assumptions import find_assumptions, transformers_to_try
 from policy.intake.command.expansion import EXHAUSTED_MESSAGE, current_expansion, reading_again
 from policy.intake.container_variable import why_without_effect
 from policy.intake.deployment import NO_EDITS
-from policy.intake.derive.without_models import V2_SINCE, derived_facts, has_models
+from policy.intake.derive.without_models import warnings_of_defaults
 from policy.intake.intake import derive_facts
 from policy.intake.model_lookup import no_models
 from policy.intake.refused_arguments import ArgumentsRefused
 from policy.intake.result import facts_with_origin, without_secrets_in_facts
 from policy.intake.unused_models import ModelUse
-from policy.messages import listed
 from policy.remedies.advice import Adviser, in_release
 from policy.remedies.search import State
 from policy.rules.effects import Layer, Outcome, Runner
@@ -585,7 +584,7 @@ class Policy:
                 warnings=[
                     *decision.warnings,
                     *intake.warnings,
-                    *_not_derived(result),
+                    *warnings_of_defaults(self._rules_in_force(result), request.release.decided_as),
                     *([] if launch_errors else result.possible_launch_errors),
                     *_unused_models(request, intake),
                 ],
@@ -608,6 +607,11 @@ class Policy:
             for n in dated:
                 warnings += date_warnings(ruleset.rules[n].rule, result.today)
         return warnings
+
+    def _rules_in_force(self, result: RequestEvaluation) -> list[ReleaseRule]:
+        """The rules that have not ended, of the layers that the request asks for."""
+        rules = (item for item in result.ruleset.rules if not item.rule.has_ended(result.today))
+        return [item for item in rules if not (result.request.upstream_only and item.rule.layer is Layer.HOUSE)]
 
     def launch_errors_of(self, request: Request, error: RequestInvalid) -> list[str]:
         """Why vLLM exits before it has facts that a request could be decided by; empty if that is not certain."""
@@ -696,28 +700,6 @@ def _unless_refused(request: Request, read: Callable[[Request], Found]) -> Found
         if error.problem == INTERNAL_ERROR:
             raise
         return None
-
-
-def _not_derived(result: RequestEvaluation) -> list[str]:
-    """A warning for each rule that reads facts that are not derived in a release without tables of models.
-
-    A rule that is about the runner only says nothing in releases that have V1 alone.
-    """
-    release = result.request.release.decided_as
-    if has_models(release):
-        return []
-    derived, warnings = derived_facts(series(release)), []
-    for item in result.ruleset.rules:
-        facts = sorted({leaf.fact for leaf in item.leaves if leaf.fact not in derived})
-        is_unused = item.rule.layer is Layer.HOUSE and (
-            result.request.upstream_only or (item.rule.effect.decides and series(release) < V2_SINCE)
-        )
-        if facts and not is_unused and not item.rule.has_ended(result.today):
-            warnings.append(
-                f"the rule `{item.rule.id}` reads {listed(facts)}, not derived from deployments of vLLM {release} and "
-                "so assumed to be the default; ask with `facts` to state it"
-            )
-    return warnings
 
 
 def _unused_models(request: Request, intake: IntakeResult) -> list[str]:

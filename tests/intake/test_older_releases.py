@@ -191,6 +191,7 @@ def test_a_rule_that_reads_what_is_not_derived_is_named(sources: Sources) -> Non
     read = {
         "of-lora": {"any": [{"lora_config": "present"}, {"model_config.is_moe": True}]},
         "of-method": {"speculative_config.method": "eagle"},
+        "of-triton": {"platform.has_triton": False},
         "of-tensors": {"parallel_config.tensor_parallel_size": {"at_least": 5}},
     }
     rules = [house_rule(name, when) for name, when in read.items()]
@@ -207,8 +208,12 @@ def test_a_rule_that_reads_what_is_not_derived_is_named(sources: Sources) -> Non
         "0.11.2": [
             text.format("of-lora", lora, "0.11.2") + "`facts` to state it",
             text.format("of-method", "`speculative_config.method`", "0.11.2") + "`facts` to state it",
+            text.format("of-triton", "`platform.has_triton`", "0.11.2") + "`facts` to state it",
         ],
-        "0.18.0": [text.format("of-lora", lora, "0.18.0") + "`facts` to state it"],
+        "0.18.0": [
+            text.format("of-lora", lora, "0.18.0") + "`facts` to state it",
+            text.format("of-triton", "`platform.has_triton`", "0.18.0") + "`facts` to state it",
+        ],
     }
     body = {"vllm_version": "0.18.0", "layers": ["upstream"], "deployment": {"args": ["--model", "org/model"]}}
     assert policy.decide(read_request(body, policy.releases), date(2026, 1, 1)).warnings == [

@@ -15,12 +15,16 @@ from policy.intake.derive.speculation import read_speculation
 from policy.intake.derive.transfer import derive_transfer
 from policy.intake.model.tables import releases
 from policy.intake.provenance import ASSUMED, DEFAULT, Provenance
+from policy.messages import listed
+from policy.rules.effects import Layer
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policy.facts.vocabulary import Series
     from policy.intake.command_line import ParsedOptions
+    from policy.rules.release_rule import ReleaseRule
 
 V2_SINCE: Final = (0, 12)
 """The first series with V2 and with its variable."""
@@ -40,7 +44,7 @@ _DERIVED: Final = frozenset(
         *(VARIABLE, ENGINE_VARIABLE, "model_config", *FACT_OF_SIZE.values()),
         *("kv_transfer_config", "kv_transfer_config.kv_connector", "kv_transfer_config.connectors"),
         *("kv_transfer_config.kv_role", "ec_transfer_config"),
-        *("platform.is_tpu", "platform.is_out_of_tree", "platform.plugin", "platform.has_triton", "omni"),
+        *("platform.is_tpu", "platform.is_out_of_tree", "platform.plugin", "omni"),
     }
 )
 _DERIVED_WITH_V2: Final = _DERIVED | {
@@ -61,29 +65,43 @@ def not_checked(release: str) -> str:
     )
 
 
-def derived_facts(series: Series) -> frozenset[str]:
-    """The facts that are derived in a series without tables of models.
+def warnings_of_defaults(rules: Iterable[ReleaseRule], release: str) -> list[str]:
+    """A warning for each rule that reads facts that are not derived in a release without tables of models.
 
-    All others have their defaults, whatever the deployment says.
+    They have their defaults, whatever the deployment says. A rule that only decides on the runner says nothing in
+    releases that have V1 alone.
     """
-    return _DERIVED_WITH_V2 if series >= V2_SINCE else _DERIVED
+    if has_models(release):
+        return []
+    has_v2 = series(release) >= V2_SINCE
+    derived = _DERIVED_WITH_V2 if has_v2 else _DERIVED
+    warnings = []
+    for item in rules:
+        facts = sorted({leaf.fact for leaf in item.leaves if leaf.fact not in derived})
+        is_unused = item.rule.layer is Layer.HOUSE and item.rule.effect.decides and not has_v2
+        if facts and not is_unused:
+            warnings.append(
+                f"the rule `{item.rule.id}` reads {listed(facts)}, not derived from deployments of vLLM {release} and "
+                "so assumed to be the default; ask with `facts` to state it"
+            )
+    return warnings
 
 
-def variables_of(series: Series) -> tuple[str, ...]:
-    """The variables that such a release reads, without ``env.``; 0.6.4 to 0.11.0 read the engine's."""
+def variables_of(release_series: Series) -> tuple[str, ...]:
+    """The variables that the releases of a series read, without ``env.``; 0.6.4 to 0.11.0 read the engine's."""
     return tuple(
         name.partition(".")[2]
-        for name in (VARIABLE if series >= V2_SINCE else ENGINE_VARIABLE,)
-        if FACTS[name].is_in(series)
+        for name in (VARIABLE if release_series >= V2_SINCE else ENGINE_VARIABLE,)
+        if FACTS[name].is_in(release_series)
     )
 
 
-def derive_without_models(options: ParsedOptions, env: Mapping[str, str], series: Series) -> Provenance:
-    """The facts that follow from the arguments and variables alone; all others have their defaults.
+def derive_without_models(options: ParsedOptions, env: Mapping[str, str], release_series: Series) -> Provenance:
+    """The facts of a series that follow from the arguments and variables alone; all others have their defaults.
 
     If the method of speculative decoding is not stated, its fact is not derived; see ``has_unstated_method``.
     """
-    derived = Provenance(default_facts(series), [], {})
+    derived = Provenance(default_facts(release_series), [], {})
     facts = derived.facts
     for name in (VARIABLE, ENGINE_VARIABLE):
         variable = name.partition(".")[2]
@@ -92,8 +110,8 @@ def derive_without_models(options: ParsedOptions, env: Mapping[str, str], series
     for option, fact in FACT_OF_SIZE.items():
         if option in options.values:
             facts[fact] = options.values[option], options.place(option)
-    derive_transfer(derived, options, env, series)
-    if series < V2_SINCE:
+    derive_transfer(derived, options, env, release_series)
+    if release_series < V2_SINCE:
         return derived
     if LOGPROBS_MODE in options.values:
         facts[f"model_config.{LOGPROBS_MODE}"] = options.values[LOGPROBS_MODE], options.place(LOGPROBS_MODE)
