@@ -32,7 +32,7 @@ RULES_ABOUT_VARIABLE: Final[dict[Any, str]] = {
 
 
 def duplicate_orders(rules_by_release: RulesByRelease) -> Iterator[Fault]:
-    """A fault for each rule whose place among the rules with its effect is taken in a release."""
+    """A fault for each rule with the same `order` as another one with the same effect in the same release."""
     for rules in rules_by_release.values():
         by_order: dict[tuple[int, int], Rule] = {}
         for item in rules:

@@ -112,17 +112,22 @@ def test_a_shutdown_waits_for_the_log(sqlite: LogTarget) -> None:
     assert sorted(json.loads(line)["decision_id"] for line in answer.splitlines()) == sqlite.ids()
 
 
+def without_spill(target: LogTarget) -> dict[str, str]:
+    """The variables of a service with a required log in a database, and no folder for what it cannot store there."""
+    target.spill.write_bytes(b"a file where the folder would be")
+    return {
+        "RUNNER_POLICY_LOG": target.url,
+        "RUNNER_POLICY_LOG_REQUIRED": "true",
+        "RUNNER_POLICY_LOG_SPILL": str(target.spill),
+    }
+
+
 def test_no_line_of_a_stream_is_answered_unrecorded_beside_one_of_a_worker_process(
     serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:
     """A line that a worker process decides waits for its own record, not for those of the lines before it."""
     assert on_server.server is not None
-    on_server.spill.write_bytes(b"a file where the folder would be")
-    variables = {
-        "RUNNER_POLICY_LOG": on_server.url,
-        "RUNNER_POLICY_LOG_REQUIRED": "true",
-        "RUNNER_POLICY_LOG_SPILL": str(on_server.spill),
-    }
+    variables = without_spill(on_server)
     review = json.loads((Path(__file__).parents[1] / "core/admission/deployment-create.json").read_text())
     small, large = json.dumps(REQUEST), json.dumps({"manifest": review["request"]["object"]})
     with serve(**variables) as service, service.client() as client, on_server.server.stopped():
@@ -138,12 +143,7 @@ def test_a_decision_that_cannot_be_recorded_is_not_answered(
     serve: Callable[..., AbstractContextManager[Server]], on_server: LogTarget
 ) -> None:
     assert on_server.server is not None
-    on_server.spill.write_bytes(b"a file where the folder would be")
-    variables = {
-        "RUNNER_POLICY_LOG": on_server.url,
-        "RUNNER_POLICY_LOG_REQUIRED": "true",
-        "RUNNER_POLICY_LOG_SPILL": str(on_server.spill),
-    }
+    variables = without_spill(on_server)
     with serve(**variables) as service, service.client() as client:
         made = client.post("/v1/decisions", json=REQUEST).raise_for_status().json()["decision_id"]
         assert on_server.ids() == [made]
